@@ -58,8 +58,14 @@ private:
   /// The gradients that travel, and `parts` of this rank for each slot. In the
   /// first step, these are all there is.
   KeyValues emitWithParts(ArrayRef<KeyValues> parts);
-  /// Sends gradients from the last holders of `step` to their owners.
+  /// Sends gradients from the last holders of `step` to their owners. Gives the
+  /// gradients of the rows that travel.
   KeyValues emitReturn(const RingStep &step);
+  /// Takes such gradients of this rank's keys and values.
+  void takeReturned(KeyValues rows) {
+    returned = {emitWithSentRows(returned.key, rows.key),
+                emitWithSentRows(returned.value, rows.value)};
+  }
 
   AttentionGradOp grad;
   /// The gradients of the queries of each slot, of the steps before.
@@ -209,8 +215,10 @@ GradientShard::Values GradientShard::emitComputation(const RingStep &step,
 GradientShard::KeyValues GradientShard::emitReturn(const RingStep &step) {
   llvm::BitVector owners = step.getOwnersOfLast();
   Values destinations;
-  if (!owners.all())
-    destinations = {returned.key, returned.value};
+  if (!owners.all()) {
+    KeyValues rows = emitSentRows(returned);
+    destinations = {rows.key, rows.value};
+  }
   Values received =
       emitExchange({travelling.key, travelling.value}, step.lastHolders, owners,
                    /*distance=*/-step.number, destinations);
@@ -268,16 +276,18 @@ void GradientShard::finishStep(const RingStep &step, ValueRange computed,
   if (previous)
     travelling = {transferred[0], transferred[1]};
   travelling = emitWithParts(parts);
-  if (!previous)
+  if (!previous) {
     returned = travelling;
-  else if (previous->hasReturn())
-    returned = {transferred[2], transferred[3]};
+    travelling = emitSentRows(travelling);
+  } else if (previous->hasReturn()) {
+    takeReturned({transferred[2], transferred[3]});
+  }
   previous = &step;
 }
 
 GradientShard::Values GradientShard::emitRingResults(const RingStep &last) {
   if (last.hasReturn())
-    returned = emitReturn(last);
+    takeReturned(emitReturn(last));
   Value dquery = emitDestination(grad.getDquery(), grad.getQuery());
   for (auto [slot, gradient] : llvm::enumerate(queryGrads)) {
     Value rounded = emitRounded(b, gradient, emitSlot(dquery, slot));

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MethodTime.h"
+#include "TravellingRows.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/PerfModel/Capacity.h"
@@ -271,6 +272,8 @@ private:
   int64_t headParts;
   AttentionBytes bytes;
   SmallVector<RingStep> steps;
+  /// The part of the rows of keys that goes from rank to rank.
+  double sentPart = 1;
   /// Seconds of the kernels of each pair of chunks.
   std::vector<double> pairs;
   /// Of the present step: whether any rank attends, by slots.
@@ -295,6 +298,10 @@ RingWriter::RingWriter(ProgramWriter &writer, AttentionOpInterface op,
   if (!isStatic)
     reachable.assign(size_t(chunks), llvm::BitVector(chunks, true));
   steps = scheduleRing(reachable, placement);
+  if (placement.chunksPerRank == 1)
+    if (std::optional<ChunkRows> sent =
+            findTravellingRows(op, reachable, chunks))
+      sentPart = double(sent->size) / double(sizes.keys);
   pairs.reserve(size_t(chunks * chunks));
   for (int64_t query = 0; query < chunks; ++query)
     for (int64_t key = 0; key < chunks; ++key) {
@@ -374,12 +381,14 @@ void RingWriter::addMessages(const RingStep &step, const RingStep *next) {
       writer.addMessage((rank + ranks - 1) % ranks, rank, of);
   };
   if (next)
-    addFromPrevious(next->receivers, getRankBytes(bytes.getKeyValues()));
+    addFromPrevious(next->receivers,
+                    sentPart * getRankBytes(bytes.getKeyValues()));
   if (!isGradient || step.number == 0)
     return;
   // Gradients follow their keys, and return from the last holders of the step
   // before.
-  addFromPrevious(step.receivers, getRankBytes(bytes.getKeyGradients()));
+  addFromPrevious(step.receivers,
+                  sentPart * getRankBytes(bytes.getKeyGradients()));
   addReturn(steps[size_t(step.number - 1)]);
 }
 
@@ -389,7 +398,7 @@ void RingWriter::addReturn(const RingStep &step) {
   int64_t ranks = placement.ranks;
   for (unsigned rank : step.lastHolders.set_bits())
     writer.addMessage(rank, (rank + ranks - step.number) % ranks,
-                      getRankBytes(bytes.getKeyGradients()));
+                      sentPart * getRankBytes(bytes.getKeyGradients()));
 }
 
 /// Adds the additions of a rank's gradients to the gradients that it received.
@@ -401,7 +410,8 @@ void RingWriter::addSums(const RingStep &step) {
       int64_t passes = step.number > 0                ? 3
                        : placement.chunksPerRank == 1 ? 0
                                                       : 2;
-      moved += double(passes) * getSlotBytes(bytes.getKeyGradients());
+      moved +=
+          sentPart * double(passes) * getSlotBytes(bytes.getKeyGradients());
     }
   writer.addMove(moved);
 }

@@ -157,6 +157,13 @@ static LogicalResult verifySegments(AttentionOpInterface op) {
 }
 
 namespace {
+/// What ranks need of the keys of others in a ring.
+struct RingNeeds {
+  ReachableChunks reachable;
+  /// The rows of chunks that are sent, if these are not all.
+  std::optional<ChunkRows> sent;
+};
+
 /// Rewrites one function.
 class FunctionSharder {
 public:
@@ -197,12 +204,13 @@ private:
   bool isLengthOfWhole(OpOperand &use);
   void nameArguments();
   void rewriteTypes();
-  SmallVector<Value> emitShard(AttentionOpInterface op,
-                               const ReachableChunks &reachable);
+  RingNeeds findNeeds(AttentionOpInterface op);
+  SmallVector<Value> emitShard(AttentionOpInterface op, const RingNeeds &needs);
   SmallVector<Value> emitLinear(Operation *op);
   void replace(Operation *op, ValueRange results);
   void replaceLengths(tensor::DimOp op);
-  void report(AttentionOpInterface op, ArrayRef<RingStep> steps);
+  void report(AttentionOpInterface op, ArrayRef<RingStep> steps,
+              const RingNeeds &needs);
 
   func::FuncOp func;
   ShardMethod method;
@@ -555,8 +563,8 @@ void FunctionSharder::rewriteTypes() {
 }
 
 /// Reports the work and the communication of all ranks.
-void FunctionSharder::report(AttentionOpInterface op,
-                             ArrayRef<RingStep> steps) {
+void FunctionSharder::report(AttentionOpInterface op, ArrayRef<RingStep> steps,
+                             const RingNeeds &needs) {
   int64_t ranks = placement.ranks, chunks = placement.getNumChunks();
   int64_t numSent = 0, numReturned = 0;
   SmallVector<int64_t> numAttended(ranks);
@@ -575,6 +583,10 @@ void FunctionSharder::report(AttentionOpInterface op,
          << std::accumulate(numAttended.begin(), numAttended.end(), int64_t(0))
          << ", one of them to " << *llvm::max_element(numAttended)
          << ", and send their keys " << numSent << " times";
+  if (needs.sent)
+    stream << ", rows " << needs.sent->first << " to "
+           << needs.sent->first + needs.sent->size - 1 << " of "
+           << getDimSize(op.getKey(), sequenceDim);
   if (isa<AttentionGradOp>(op.getOperation()))
     stream << ", gradients of keys " << numSent + numReturned << " times";
   auto options =
@@ -586,9 +598,20 @@ void FunctionSharder::report(AttentionOpInterface op,
         << "no step is left out, since lengths are dynamic";
 }
 
-SmallVector<Value>
-FunctionSharder::emitShard(AttentionOpInterface op,
-                           const ReachableChunks &reachable) {
+/// What ranks need, by the mask of the whole.
+RingNeeds FunctionSharder::findNeeds(AttentionOpInterface op) {
+  RingNeeds needs;
+  if (!isRing())
+    return needs;
+  needs.reachable = findReachableChunks(op, placement.getNumChunks());
+  if (placement.chunksPerRank == 1)
+    needs.sent =
+        findTravellingRows(op, needs.reachable, placement.getNumChunks());
+  return needs;
+}
+
+SmallVector<Value> FunctionSharder::emitShard(AttentionOpInterface op,
+                                              const RingNeeds &needs) {
   std::unique_ptr<ShardEmitter> emitter =
       createShardEmitter(builder, op, placement, rank);
   if (method == ShardMethod::Ulysses)
@@ -596,9 +619,9 @@ FunctionSharder::emitShard(AttentionOpInterface op,
   if (method == ShardMethod::DistAttention)
     return emitter->emitSegments();
   if (isRing()) {
-    SmallVector<RingStep> steps = scheduleRing(reachable, placement);
-    report(op, steps);
-    return emitter->emitRing(steps);
+    SmallVector<RingStep> steps = scheduleRing(needs.reachable, placement);
+    report(op, steps, needs);
+    return emitter->emitRing(steps, needs.sent);
   }
   auto gather = [&](Value chunk) {
     Value &whole = gathered[chunk];
@@ -657,12 +680,10 @@ int64_t FunctionSharder::rewrite() {
   if (attentions.empty())
     return 0;
   // Masks belong to the whole: the lengths must be its lengths.
-  llvm::MapVector<Operation *, ReachableChunks> reachable;
+  llvm::MapVector<Operation *, RingNeeds> needs;
   for (Operation *op : attentions)
     if (auto attention = dyn_cast<AttentionOpInterface>(op))
-      reachable[op] =
-          isRing() ? findReachableChunks(attention, placement.getNumChunks())
-                   : ReachableChunks();
+      needs[op] = findNeeds(attention);
   nameArguments();
   rewriteTypes();
   Block &body = func.getBody().front();
@@ -676,8 +697,8 @@ int64_t FunctionSharder::rewrite() {
       replace(&op, found->second.emit(builder, {placement.ranks, rank}));
     else if (auto *move = moves.find(&op); move != moves.end())
       replace(&op, move->second.emit(builder, placement.ranks));
-    else if (auto *chunks = reachable.find(&op); chunks != reachable.end())
-      replace(&op, emitShard(cast<AttentionOpInterface>(op), chunks->second));
+    else if (auto *found = needs.find(&op); found != needs.end())
+      replace(&op, emitShard(cast<AttentionOpInterface>(op), found->second));
     else if (isLinearAttention(&op))
       replace(&op, emitLinear(&op));
   }

@@ -140,11 +140,16 @@ Value ShardEmitter::emitPositions(const RingStep &step, Value query,
   auto multiply = [&](Value lhs, Value rhs) {
     return b.createOrFold<arith::MulIOp>(lhs, rhs);
   };
-  Value queries = emitLength(query), numKeys = emitLength(key);
+  // A rank has all rows of its own chunk.
+  Value queries = emitLength(query);
+  Value numKeys = emitLength(sentRows ? op.getKey() : key);
   Value chunks = index(placement.getNumChunks());
   FirstPositions first;
   first.query = multiply(emitChunk(rank, querySlot), queries);
   first.key = multiply(emitChunk(emitRank(-step.number), keySlot), numKeys);
+  if (sentRows && step.number != 0)
+    first.key =
+        b.createOrFold<arith::AddIOp>(first.key, index(sentRows->first));
   return emitPositions(first, multiply(queries, chunks),
                        multiply(numKeys, chunks));
 }
@@ -200,6 +205,35 @@ Value ShardEmitter::emitWithSlot(Value tensor, Value chunk, int64_t slot) {
   return tensor::InsertSliceOp::create(b, chunk, tensor,
                                        getSlotOffsets(tensor, slot),
                                        getSlotSizes(tensor), strides);
+}
+
+/// The place of `rows` in `chunk`.
+static void getPlace(OpBuilder &builder, Location loc, Value chunk,
+                     ChunkRows rows, SmallVector<OpFoldResult> &offsets,
+                     SmallVector<OpFoldResult> &sizes,
+                     SmallVector<OpFoldResult> &strides) {
+  int64_t rank = getTensorType(chunk).getRank();
+  offsets.assign(rank, builder.getIndexAttr(0));
+  strides.assign(rank, builder.getIndexAttr(1));
+  sizes = tensor::getMixedSizes(builder, loc, chunk);
+  offsets[sequenceDim] = builder.getIndexAttr(rows.first);
+  sizes[sequenceDim] = builder.getIndexAttr(rows.size);
+}
+
+Value ShardEmitter::emitSentRows(Value chunk) {
+  if (!sentRows)
+    return chunk;
+  SmallVector<OpFoldResult> offsets, sizes, strides;
+  getPlace(b, b.getLoc(), chunk, *sentRows, offsets, sizes, strides);
+  return tensor::ExtractSliceOp::create(b, chunk, offsets, sizes, strides);
+}
+
+Value ShardEmitter::emitWithSentRows(Value chunk, Value rows) {
+  if (!sentRows)
+    return rows;
+  SmallVector<OpFoldResult> offsets, sizes, strides;
+  getPlace(b, b.getLoc(), chunk, *sentRows, offsets, sizes, strides);
+  return tensor::InsertSliceOp::create(b, rows, chunk, offsets, sizes, strides);
 }
 
 //===----------------------------------------------------------------------===//
@@ -304,10 +338,13 @@ ShardEmitter::emitOverlap(function_ref<Values()> first,
 
 void ShardEmitter::emitStep(const RingStep &step, const RingStep *next) {
   auto compute = [&] { return emitComputation(step, /*isLast=*/!next); };
+  KeyValues sent = keys;
+  if (next && step.number == 0)
+    sent = emitSentRows(keys);
   auto communicate = [&] {
     Values received;
     if (next)
-      received = emitExchange({keys.key, keys.value}, next->getSenders(),
+      received = emitExchange({sent.key, sent.value}, next->getSenders(),
                               next->receivers, /*distance=*/1);
     llvm::append_range(received, emitTransfer(step));
     return received;
@@ -329,7 +366,9 @@ void ShardEmitter::emitStep(const RingStep &step, const RingStep *next) {
   finishStep(step, computed, transferred);
 }
 
-SmallVector<Value> ShardEmitter::emitRing(ArrayRef<RingStep> steps) {
+SmallVector<Value> ShardEmitter::emitRing(ArrayRef<RingStep> steps,
+                                          std::optional<ChunkRows> sent) {
+  sentRows = sent;
   for (const RingStep &step : steps.drop_back())
     emitStep(step, &steps[step.number + 1]);
   emitStep(steps.back(), /*next=*/nullptr);

@@ -14,7 +14,7 @@
 #ifndef ATTN_LIB_DISTRIBUTED_SHARDEMITTER_H
 #define ATTN_LIB_DISTRIBUTED_SHARDEMITTER_H
 
-#include "RingSchedule.h"
+#include "TravellingRows.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -39,8 +39,10 @@ public:
     llvm_unreachable("gradients have no segments of keys");
   }
 
-  /// The results of a ring.
-  SmallVector<Value> emitRing(ArrayRef<RingStep> steps);
+  /// The results of a ring, in which `sent` of the rows of each rank's keys go
+  /// from rank to rank, if that is not all.
+  SmallVector<Value> emitRing(ArrayRef<RingStep> steps,
+                              std::optional<ChunkRows> sent);
 
   /// The chunks `[B, H, S / ranks, D]` of all ranks as one `[B, H, S, D]`.
   Value emitAllGather(Value chunk);
@@ -86,6 +88,14 @@ protected:
     return {emitSlot(keys.key, slot), emitSlot(keys.value, slot)};
   }
 
+  /// The rows of `chunk`, of keys, that go from rank to rank.
+  Value emitSentRows(Value chunk);
+  KeyValues emitSentRows(KeyValues chunks) {
+    return {emitSentRows(chunks.key), emitSentRows(chunks.value)};
+  }
+  /// `chunk` with `rows` as the ones that go from rank to rank.
+  Value emitWithSentRows(Value chunk, Value rows);
+
   /// `destination`, which has become a chunk of this rank, if it has contents,
   /// else a new one with the dynamic sizes of `like`.
   Value emitDestination(Value destination, Value like);
@@ -122,6 +132,8 @@ protected:
   Value rank;
   /// The keys of the present step of a ring.
   KeyValues keys;
+  /// The rows of keys that ranks have of other ranks; without, all.
+  std::optional<ChunkRows> sentRows;
 
 private:
   /// The first positions of a shard; null is 0.

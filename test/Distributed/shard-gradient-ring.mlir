@@ -195,3 +195,29 @@ func.func @sizes(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %dout: !t, %dq: !s)
       outs(%dq, %e, %e : !s, !s, !s) -> !s, !s, !s
   return %0#0, %0#1, %0#2 : !s, !s, !s
 }
+
+// -----
+
+!t = tensor<1x2x1024x16xf32>
+!l = tensor<1x2x1024xf32>
+
+// A window reaches the last rows of the chunk before. The gradients of these rows, alone, go on with them, and come back
+// to the rank that has the rest.
+// CHECK-LABEL: func @halo(
+// CHECK: %[[S0:.*]]:5 = attn.overlap by streams {
+// CHECK: %[[DKEY:.*]] = tensor.extract_slice %[[S0]]#1[0, 0, 192, 0] [1, 2, 64, 16]
+// CHECK: %[[DVALUE:.*]] = tensor.extract_slice %[[S0]]#2[0, 0, 192, 0] [1, 2, 64, 16]
+// CHECK: attn.overlap by streams {
+// CHECK: } and {
+// CHECK:   attn.comm.send_recv ins(%[[DKEY]] : tensor<1x2x64x16xf32>)
+// CHECK:   attn.comm.send_recv ins(%[[DVALUE]] : tensor<1x2x64x16xf32>)
+// CHECK: }
+// CHECK: %[[BACK:.*]] = attn.comm.send_recv ins(%{{.*}} : tensor<1x2x64x16xf32>) {{.*}} outs(%[[DKEY]] :
+// CHECK: tensor.insert_slice %[[BACK]] into %[[S0]]#1[0, 0, 192, 0] [1, 2, 64, 16]
+func.func @halo(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %dout: !t) -> (!t, !t, !t) {
+  %e = tensor.empty() : !t
+  // expected-remark @below {{ring of 4 ranks: 2 of 4 steps; of 16 pairs of chunks, ranks attend to 7, one of them to 2, and send their keys 3 times, rows 192 to 255 of 256, gradients of keys 6 times}}
+  %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %dout : !t, !t, !t, !t, !l, !t) outs(%e, %e, %e : !t, !t, !t)
+      mask(#attn.sliding_window<left = 40, right = 0>) -> !t, !t, !t
+  return %0#0, %0#1, %0#2 : !t, !t, !t
+}

@@ -135,3 +135,32 @@ func.func @dynamic(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l) -> (!t, !l) {
   %0:2 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out, %lse : !t, !l) mask(#attn.causal) -> !t, !l
   return %0#0, %0#1 : !t, !l
 }
+
+// -----
+
+!t = tensor<1x2x1024x16xf32>
+
+// A window reaches the last rows of the chunk before, which are all that is sent: those from row 192 on.
+// CHECK-LABEL: func @halo(
+// CHECK-SAME: %[[Q:[^:]*]]: tensor<1x2x256x16xf32> {{[^%]*}}, %[[K:[^:]*]]: tensor<1x2x256x16xf32> {{[^%]*}},
+// CHECK-SAME: %[[V:[^:]*]]: tensor<1x2x256x16xf32>
+// CHECK: %[[KEYS:.*]] = tensor.extract_slice %[[K]][0, 0, 192, 0] [1, 2, 64, 16]
+// CHECK: %[[VALUES:.*]] = tensor.extract_slice %[[V]][0, 0, 192, 0] [1, 2, 64, 16]
+// CHECK: %[[S0:.*]]:4 = attn.overlap by streams {
+// CHECK:   attn.attention ins(%[[Q]], %[[K]], %[[V]] :
+// CHECK: } and {
+// CHECK:   attn.comm.send_recv ins(%[[KEYS]] : tensor<1x2x64x16xf32>)
+// CHECK:   attn.comm.send_recv ins(%[[VALUES]] : tensor<1x2x64x16xf32>)
+// CHECK: }
+// CHECK: scf.if
+// CHECK:   %[[QUERY:.*]] = arith.muli %{{.*}}, %c256{{[_0-9]*}} : index
+// CHECK:   %[[BEGIN:.*]] = arith.muli %{{.*}}, %c256{{[_0-9]*}} : index
+// CHECK:   %[[FIRST:.*]] = arith.addi %[[BEGIN]], %c192{{[_0-9]*}} : index
+// CHECK:   %[[WORD:.*]] = arith.index_cast %[[FIRST]] : index to i32
+// CHECK:   %[[POSITIONS:.*]] = tensor.from_elements %{{[^,]*}}, %[[WORD]], %{{[^,]*}}, %{{[^,]*}}, %c1024_i32
+// CHECK:   attn.attention ins(%[[Q]], %[[S0]]#2, %[[S0]]#3 : {{.*}}) {{.*}} positions(%[[POSITIONS]] :
+func.func @halo(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  // expected-remark @below {{ring of 4 ranks: 2 of 4 steps; of 16 pairs of chunks, ranks attend to 7, one of them to 2, and send their keys 3 times, rows 192 to 255 of 256}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) mask(#attn.sliding_window<left = 40, right = 0>) -> !t
+  return %0 : !t
+}

@@ -201,6 +201,13 @@ CASES = [
          lambda b, h, i, j, shift: (j >= i + shift - 10) & (j <= i + shift + 60)),
     Case("diagonal", "#attn.sliding_window<left = 0, right = 0>", lambda b, h, i, j, shift: i + shift == j),
     # For the analysis, quotients are not integers: blocks of neighbors overlap.
+    Case("long_window", "#attn.sliding_window<left = 70, right = 5>",
+         lambda b, h, i, j, shift: (j >= i + shift - 70) & (j <= i + shift + 5), queries=768, keys=768),
+    Case("halo", "#attn.sliding_window<left = 30, right = 0>",
+         lambda b, h, i, j, shift: (j >= i + shift - 30) & (j <= i + shift), queries=768, keys=768, sinks=True,
+         dropout=Dropout(0.25, "philox", 7)),
+    Case("future", "#attn.sliding_window<left = 0, right = 100>",
+         lambda b, h, i, j, shift: (j >= i + shift) & (j <= i + shift + 100), queries=768, keys=768, dtype="bf16"),
     Case("blocks", "#attn.local_blocks<size = 16, before = 0, after = 0>",
          lambda b, h, i, j, shift: (i + shift) // 16 == j // 16, is_exact=False),
     Case("global", "#attn.or<#attn.global_tokens<count = 20>, #attn.sliding_window<left = 30, right = 0>>",
@@ -566,6 +573,18 @@ def count_messages(attended, method, ranks):
     return sent, returned
 
 
+def count_sent_rows(attended, ranks):
+    """How many rows of a chunk of keys ranks send in a ring with one chunk each: those from the first to the last one
+    that queries of some other chunk attend to, in units of 64 rows."""
+    size = attended.shape[3] // ranks
+    of_chunks = attended.any((0, 1)).reshape(ranks, -1, ranks, size)
+    rows = np.flatnonzero([of_chunks[~np.eye(ranks, dtype=bool)[:, key], :, key].any((0, 1))
+                           for key in range(ranks)]) % size  # fmt: skip
+    if not rows.size:
+        return size
+    return min(-(-(rows.max() + 1) // 64) * 64, size) - rows.min() // 64 * 64
+
+
 def exchanged_bytes(case, ranks, gradient):
     """The bytes that each rank sends to others if ranks exchange heads for positions: of a tensor with fewer heads than
     ranks, each rank gets one head, and gradients of it are f32."""
@@ -651,10 +670,10 @@ class Tester:
         return statuses, found
 
     @staticmethod
-    def sent_bytes(case, method, ranks, gradient, sent, returned):
-        """The bytes that a rank sends by calls of each kind, if it sends keys `sent` times in a ring, and returns the
-        gradients of others' keys `returned` times."""
-        elements = BATCH * case.keys // ranks * (case.key_heads * DIM + case.value_heads * VALUE_DIM)
+    def sent_bytes(case, method, ranks, gradient, sent, returned, rows):
+        """The bytes that a rank sends by calls of each kind, if it sends `rows` rows of keys `sent` times in a ring, and
+        returns the gradients of others' keys `returned` times."""
+        elements = BATCH * rows * (case.key_heads * DIM + case.value_heads * VALUE_DIM)
         keys, gradients = elements * case.storage.width, elements * 4
         if gradient is None:
             gradients = 0
@@ -673,13 +692,15 @@ class Tester:
     def check_traffic(self, inputs, method, group, gradient, traffic):
         """Whether ranks sent what the method needs."""
         ranks, case, wrong = group.ranks, inputs.case, []
-        counts = [ranks - 1] * ranks, [int(ranks > 1)] * ranks
+        counts, rows = ([ranks - 1] * ranks, [int(ranks > 1)] * ranks), case.keys // ranks
         if method in RINGS and not case.dynamic:
             counts = count_messages(inputs.attended, method, ranks)
+            rows = count_sent_rows(inputs.attended, ranks) if method == "ring" else rows
         for rank, (found, sent, returned) in enumerate(zip(traffic, *counts)):
-            choices = [(sent, returned)]
+            choices = [(sent, returned, rows)]
             if method in RINGS and not case.is_exact:
-                choices = [(i, j) for i in range(sent, ranks) for j in range(ranks if gradient else 1)]
+                choices = [(i, j, k) for i in range(sent, ranks) for j in range(ranks if gradient else 1)
+                           for k in {case.keys // ranks, *range(rows, case.keys // ranks, 64)}]  # fmt: skip
             expected = [self.sent_bytes(case, method, ranks, gradient, *choice) for choice in choices]
             if found not in expected:
                 wrong.append(f"rank {rank} sent {found} bytes, expected {expected}")
