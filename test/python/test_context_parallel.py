@@ -159,6 +159,31 @@ def test_sdpa(method, name):
         check(result, expected)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_gradient_of_sinks(method):
+    """All ranks get the whole gradient of what is the same on all ranks."""
+    query, key, value, dout = make_inputs()
+
+    def attend(attention, *tensors):
+        sinks = SINKS.clone().requires_grad_()
+        *inputs, gradient = tensors
+        return torch.autograd.grad(attention(*inputs, sinks), sinks, gradient)[0]
+
+    keep = lambda i, j: j <= i  # noqa: E731
+    exact = lambda q, k, v, sinks: attend_exactly(q, k, v, sinks=sinks, keep=keep)[0]  # noqa: E731
+    expected = attend(exact, *[tensor.double() for tensor in (query, key, value, dout)])
+
+    def body(ranks):
+        sharded = context_parallel(sdpa, ranks, method)
+        attention = lambda q, k, v, sinks: sharded(q, k, v, sinks=sinks, is_causal=True, enable_gqa=True)  # noqa: E731
+        return attend(attention, *[shard_sequence(tensor, ranks, method) for tensor in (query, key, value, dout)])
+
+    for result in run_threads(2, body):
+        if isinstance(result, Exception):
+            raise result
+        torch.testing.assert_close(result, expected, rtol=2e-5, atol=2e-4)
+
+
 @pytest.mark.parametrize("name", FLEX_CASES)
 @pytest.mark.parametrize("method", METHODS)
 def test_flex_attention(method, name):
@@ -565,7 +590,6 @@ REFUSALS = {
     "tensor": ({"attn_mask": torch.ones(LENGTH, LENGTH, dtype=torch.bool)}, "attn_mask is a Tensor, and sdpa over"),
     "reads": ({"attn_mask": masks.documents(DOCUMENTS[None].expand(BATCH, -1))}, "which reads tensors; sdpa over"),
     "all dropped": ({"dropout_p": 1.0}, "dropout_p is 1, which drops everything"),
-    "sinks": ({"sinks": SINKS.clone().requires_grad_()}, "sinks requires a gradient, which attention over several"),
 }
 
 

@@ -120,15 +120,16 @@ def find_forward(description: Attention, target: str, method: str, ranks: int) -
 
 @functools.lru_cache(maxsize=None)
 def find_backward(
-    description: Attention, target: str, method: str, ranks: int, deterministic: bool
+    description: Attention, target: str, method: str, ranks: int, gradients: Tuple[int, ...], deterministic: bool
 ) -> Callable[[], Function]:
     """The compiled gradient of one rank: its compilation starts now, and a call waits for the end."""
     name = description.NAME
+    arguments = ",".join(map(str, (0, 1, 2, *(3 + number for number in gradients))))
     how = f"mode=backward{' deterministic' if deterministic else ''}"
     passes = write_passes(
         method,
         ranks,
-        f"attn-differentiate{{function={name} arguments=0,1,2 {how}}},symbol-privatize{{exclude={name}_bwd}},"
+        f"attn-differentiate{{function={name} arguments={arguments} {how}}},symbol-privatize{{exclude={name}_bwd}},"
         "symbol-dce,",
     )
     wait = compile_in_background(description, target=target, passes=passes)
@@ -148,6 +149,11 @@ def _check_heads(ranks: int, heads: int, key_heads: int, value_heads: int) -> No
                 f"{name} has {shared} heads, which must be a multiple or a divisor of {ranks}, the number of ranks, "
                 "with the method ulysses; the methods ring, zigzag and allgather take any"
             )
+
+
+def _differentiated(tensors: Sequence[Tensor], mode: Mode) -> List[Tensor]:
+    """The tensors that have gradients."""
+    return [*tensors[:3], *(tensors[3 + number] for number in mode.gradients or ())]
 
 
 class _ShardPlan:
@@ -177,12 +183,12 @@ class _ShardPlan:
         self._backward: Optional[Callable[[], Function]] = None
         of_gradient = dataclasses.replace(description, with_lse=mode.with_lse)
         if mode.gradients is not None:
-            self._backward = find_backward(of_gradient, target, method, ranks.size, deterministic)
+            self._backward = find_backward(of_gradient, target, method, ranks.size, mode.gradients, deterministic)
         forward = find_forward(description, target, method, ranks.size)
         for other in further_targets():
             find_forward(description, other, method, ranks.size)
-            if self._backward is not None:
-                find_backward(of_gradient, other, method, ranks.size, deterministic)()
+            if mode.gradients is not None:
+                find_backward(of_gradient, other, method, ranks.size, mode.gradients, deterministic)()
         inputs = [*tensors, query.new_empty(2, dtype=torch.int64)] if self.has_dropout else list(tensors)
         self._run = Binding(forward, inputs, output_layouts(query, value, True), self._state)
         self._gradients: Dict[Tuple, Binding] = {}
@@ -208,7 +214,7 @@ class _ShardPlan:
         binding = self._gradients.get(layouts)
         if binding is None:
             assert self._backward is not None
-            made = [gradient_layout(tensor) for tensor in tensors[:3]]
+            made = [gradient_layout(tensor) for tensor in _differentiated(tensors, self.mode)]
             binding = self._gradients[layouts] = Binding(self._backward(), [*tensors, *results], made, self._state)
         return self._call(binding, (*tensors, *results))
 
@@ -224,7 +230,7 @@ def _list_facts(method: str, kind: Kind, mode: Mode, deterministic: bool, tensor
     for name, field in (
         ("the mask", kind.mask), ("score_mod", kind.score_mod), ("mask_mod", kind.mask_mod), ("scale", kind.scale),
         ("dropout_p", kind.dropout_p), ("the operands", kind.clauses), ("deterministic", deterministic),
-        ("gradients", mode.gradients is not None), ("return_lse", mode.with_lse),
+        ("gradients", mode.gradients), ("return_lse", mode.with_lse),
         ("the matmul precision", torch.get_float32_matmul_precision()),
     ):  # fmt: skip
         facts[name] = repr(field)
@@ -293,8 +299,9 @@ def _(tensors, rng, variant, ranks, method, scale, dropout_p):
 
 
 @torch.library.register_fake("attn::sharded_attention_backward", lib=_library)
-def _(tensors, *arguments, **numbers):
-    return [gradient_layout(tensor).make() for tensor in tensors[:3]]
+def _(tensors, rng, variant, *arguments, **numbers):
+    mode = read_variant(variant, len(tensors) - 3)[1]
+    return [gradient_layout(tensor).make() for tensor in _differentiated(tensors, mode)]
 
 
 @torch.library.register_fake("attn::tensor_of_first_rank", lib=_library)
@@ -320,7 +327,9 @@ def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple
     made = torch.ops.attn.sharded_attention_backward(
         tensors, rng, variant, ranks, method, out, lse, dout, dlse if ctx.mode.with_lse else None, *numbers
     )
-    by_tensor = [*made, *[None for _ in tensors[3:]]]
+    by_tensor: List[Optional[Tensor]] = [*made[:3], *[None for _ in tensors[3:]]]
+    for number, gradient in zip(ctx.mode.gradients, made[3:]):
+        by_tensor[3 + number] = gradient
     return by_tensor, None, *[None for _ in ctx.parameters]
 
 
@@ -365,13 +374,16 @@ def _attend(
     kind: Kind,
     with_lse: bool,
 ) -> Tuple[Tensor, Tensor]:
-    for number, capture in enumerate(captures):
-        if torch.is_grad_enabled() and capture.requires_grad:
-            name = "sinks" if kind.clauses == "sinks" and number == kind.reads else f"captured tensor {number}"
+    wanted = [number for number, capture in enumerate(captures) if torch.is_grad_enabled() and capture.requires_grad]
+    for number in wanted:
+        if kind.clauses != "sinks" or number != kind.reads:
             raise UnsupportedError(
-                f"{name} requires a gradient, which attention over several ranks does not have; call .detach() on it"
+                f"captured tensor {number} requires a gradient, which attention over several ranks does not have; call "
+                ".detach() on it"
             )
-    needs_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
+    needs_gradient = bool(wanted) or (
+        torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
+    )
     if needs_gradient and method == SEGMENTS:
         raise UnsupportedError(
             f"query, key or value requires a gradient, which the method {method} does not have; call it under "
@@ -381,7 +393,7 @@ def _attend(
     if kind.dropout_p:
         # Ranks drop what one process with the seed of the first rank does.
         rng = torch.ops.attn.tensor_of_first_rank(draw_state(query.device), ranks)
-    variant = write_variant(kind, Mode(with_lse, () if needs_gradient else None))
+    variant = write_variant(kind, Mode(with_lse, tuple(wanted) if needs_gradient else None))
     return torch.ops.attn.sharded_attention(
         [query, key, value, *captures], rng, variant, ranks, method, kind.scale, kind.dropout_p
     )
@@ -607,7 +619,8 @@ def context_parallel(
 
     The result takes the shards of this rank, ``[batch, heads, positions / ranks, head dim]`` as ``shard_sequence``
     makes them, and returns this rank's shard of the output. All else is that of the whole: masks, functions of
-    positions, and dropout, whose bits are those of one process with the seed of the first rank. It has gradients.
+    positions, and dropout, whose bits are those of one process with the seed of the first rank. It has gradients; those
+    of ``sinks`` are of the whole, on all ranks.
 
     ``group`` is a process group of ``torch.distributed``, a ``DeviceMesh`` of one dimension, None for all processes, or
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in
