@@ -106,6 +106,15 @@ class Communicator:
         gather.argtypes = [_Address, _Address, _Address, _Bytes, _Address]
         _check(gather(self._handle, send, receive, num_bytes, stream))
 
+    def send_recv(
+        self, send: int, send_bytes: int, to: int, receive: int, receive_bytes: int, source: int,
+        stream: Optional[int] = None,
+    ) -> None:  # fmt: skip
+        """``attn_comm_send_recv`` of memory at addresses. Either rank may be ``NO_PEER``."""
+        exchange = load_runtime().attn_comm_send_recv
+        exchange.argtypes = [_Address, _Address, _Bytes, ctypes.c_int32, _Address, _Bytes, ctypes.c_int32, _Address]
+        _check(exchange(self._handle, send, send_bytes, to, receive, receive_bytes, source, stream))
+
     def takes_device_memory(self) -> bool:
         return bool(_Functions.from_address(_Comm.from_address(self._handle or 0).functions).memory & _DEVICE)
 

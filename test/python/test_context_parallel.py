@@ -10,7 +10,6 @@ import functools
 import math
 import os
 import re
-import threading
 import time
 
 import pytest
@@ -26,19 +25,17 @@ from attn.torch import (  # noqa: E402
     flex_attention,
     gated_delta_rule,
     linear_attention,
-    local_ranks,
     sdpa,
     shard_sequence,
     unshard_sequence,
 )
 from attn.torch.process_groups import make_ranks  # noqa: E402
+from rank_threads import SECONDS, run_threads  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libattn_runtime.so").is_file(), reason="needs a build")
 METHODS = ("ring", "zigzag", "allgather", "ulysses")
 BATCH, HEADS, KEY_HEADS, LENGTH, DIM = 2, 4, 2, 96, 16
 DROPOUT, SEED = 0.25, 11
-# Ranks compile functions, at different times.
-SECONDS = 120 * SLOWDOWN
 SHORT_SECONDS = 3
 
 
@@ -92,26 +89,6 @@ def check(found, expected, dtype=torch.float32):
 #
 # Threads
 #
-
-
-def run_threads(size, body, timeout=SECONDS):
-    """What ``body`` returns for each rank, or the exception that it raises."""
-    group, results = local_ranks(size, timeout), [None] * size
-
-    def run(rank):
-        try:
-            results[rank] = body(group[rank])
-        except Exception as error:  # noqa: BLE001
-            results[rank] = error
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for ranks in group:
-        ranks.close()
-    return results
 
 
 SINKS = torch.linspace(-1, 1, HEADS)

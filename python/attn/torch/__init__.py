@@ -8,6 +8,7 @@
 ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache``, which is for KV caches, also paged
 ones, have the signatures of the package flash-attn. ``PagedKVCache`` has the pages of sequences.
 ``linear_attention`` and ``gated_delta_rule`` have the arguments of the package fla-core.
+``context_parallel`` makes functions over several ranks of them; ``PlacedSequences`` has short sequences on one rank each.
 ``sdpa_packed`` takes queries, keys and values in one tensor. ``from_export`` puts attention into graphs of
 ``torch.export``. Kernels are compiled when they are first needed, for the device that the tensors are on: a GPU, or the
 host.
@@ -23,6 +24,7 @@ from attn.torch.linear_attention import RandomFeatures, gated_delta_rule, linear
 from attn.torch.merge import merge
 from attn.torch.packed import sdpa_packed
 from attn.torch.paged_cache import PagedKVCache
+from attn.torch.placed_sequences import PlacedSequences
 from attn.torch.process_groups import local_ranks
 from attn.torch.rank_times import choose_method
 from attn.torch.block_masks import PrecomputedBlockMask
@@ -31,6 +33,7 @@ from attn.torch.shared_prefix import flash_attn_with_shared_prefix
 
 __all__ = [
     "PagedKVCache",
+    "PlacedSequences",
     "PrecomputedBlockMask",
     "RandomFeatures",
     "Pairs",

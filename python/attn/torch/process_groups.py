@@ -7,10 +7,12 @@ import collections
 import contextlib
 import ctypes
 import datetime
+import functools
 import hashlib
 import json
+import threading
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -168,6 +170,9 @@ class Ranks:
         self.agreed: set = set()
         # Communicators for devices, by their numbers.
         self._devices: Dict[int, Communicator] = {}
+        # Groups of neighbors, by the first of them and their number, and what makes them.
+        self._neighbors: Dict[Tuple[int, int], "Ranks"] = {}
+        self._make_neighbors: Optional[Callable[[int, int], "Ranks"]] = None
 
     def find_communicator(self, device: torch.device) -> Communicator:
         """The communicator for memory of a device. All ranks make the first call with a GPU together."""
@@ -182,11 +187,24 @@ class Ranks:
                 found = self._devices[number] = communicator.create_nccl(self.host, self._timeout)
         return found
 
+    def find_neighbors(self, first: int, size: int) -> "Ranks":
+        """The group of the ranks from ``first`` on, ``size`` of them, which make the first call together. This rank is
+        one of them."""
+        if size == self.size:
+            return self
+        found = self._neighbors.get((first, size))
+        if found is None:
+            assert self._make_neighbors is not None
+            found = self._neighbors[first, size] = self._make_neighbors(first, size)
+        return found
+
     def fail(self, text: str) -> None:
         """Ends the group on all ranks, after an error of this one."""
         self.host.abort(INTERNAL, text.removeprefix(f"rank {self.rank}: "))
 
     def close(self) -> None:
+        for ranks in self._neighbors.values():
+            ranks.close()
         for comm in self._devices.values():
             comm.close()
         self.host.close()
@@ -205,8 +223,9 @@ def find_ranks(name: str) -> Ranks:
     return ranks
 
 
-def agree(ranks: Ranks, facts: Dict[str, str]) -> None:
-    """Raises the same error on all ranks unless these facts are the same on all ranks."""
+def agree(ranks: Ranks, facts: Dict[str, str], again: bool = False) -> None:
+    """Raises the same error on all ranks unless these facts are the same on all ranks. Ranks that have agreed about
+    facts do not compare them ``again``."""
     text = json.dumps(facts)
     digest = hashlib.sha256(text.encode()).digest()
     if digest in ranks.agreed:
@@ -217,7 +236,8 @@ def agree(ranks: Ranks, facts: Dict[str, str]) -> None:
             for name, expected in others[0].items():
                 if other.get(name) != expected:
                     raise AttnError(f"rank {rank} has {name} {other.get(name)}, expected {expected} as rank 0 has")
-    ranks.agreed.add(digest)
+    if not again:
+        ranks.agreed.add(digest)
 
 
 def _find_process_group(group: Any) -> "dist.ProcessGroup":
@@ -257,14 +277,37 @@ def make_ranks(group: Any, timeout: float) -> Ranks:
     if known is not None and known[0].group is found and not known[1].has_failed:
         return known[0]
     members = dist.get_process_group_ranks(found)
-    transport = GlooTransport(members, timeout)
-    name = f"ranks {', '.join(map(str, members))}, group {_counts[tuple(members)]}"
-    ranks = _all[name] = Ranks(name, communicator.create_from(transport), timeout, found)
+    transport, ranks = _connect(members, timeout, found)
     _of_groups[id(found), timeout] = (ranks, transport)
     return ranks
 
 
+def _connect(members: List[int], timeout: float, group: Optional["dist.ProcessGroup"]) -> Tuple[GlooTransport, Ranks]:
+    """This rank of a group of processes, which all make the call."""
+    transport = GlooTransport(members, timeout)
+    name = f"ranks {', '.join(map(str, members))}, group {_counts[tuple(members)]}"
+    ranks = _all[name] = Ranks(name, communicator.create_from(transport), timeout, group)
+    ranks._make_neighbors = lambda first, size: _connect(members[first : first + size], timeout, None)[1]
+    return transport, ranks
+
+
 _local_groups = 0
+_local_lock = threading.Lock()
+
+
+class _LocalNeighbors:
+    """Groups of neighbors among threads of this process. The first thread that asks for one makes it for all."""
+
+    def __init__(self, timeout: float):
+        self._timeout = timeout
+        self._groups: Dict[Tuple[int, int], List[Ranks]] = {}
+        self._lock = threading.Lock()
+
+    def find(self, rank: int, first: int, size: int) -> Ranks:
+        with self._lock:
+            if (first, size) not in self._groups:
+                self._groups[first, size] = local_ranks(size, self._timeout)
+            return self._groups[first, size][rank - first]
 
 
 def local_ranks(size: int, timeout: float = 600.0) -> List[Ranks]:
@@ -275,7 +318,12 @@ def local_ranks(size: int, timeout: float = 600.0) -> List[Ranks]:
     """
     global _local_groups
     comms = communicator.create_local(size, timeout)
-    _local_groups += 1
-    group = [Ranks(f"thread {comm.rank} of {size}, group {_local_groups}", comm, timeout) for comm in comms]
+    with _local_lock:
+        _local_groups += 1
+        number = _local_groups
+    group = [Ranks(f"thread {comm.rank} of {size}, group {number}", comm, timeout) for comm in comms]
+    neighbors = _LocalNeighbors(timeout)
+    for ranks in group:
+        ranks._make_neighbors = functools.partial(neighbors.find, ranks.rank)
     _all.update((ranks.name, ranks) for ranks in group)
     return group
