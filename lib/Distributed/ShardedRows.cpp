@@ -41,17 +41,6 @@ LogicalResult ShardedRows::verifyOperand(OpOperand &operand) {
   return success();
 }
 
-LogicalResult ShardedRows::verifyBody() {
-  WalkResult walk = op->walk([&](linalg::IndexOp index) {
-    return index.getDim() == loop ? WalkResult::interrupt()
-                                  : WalkResult::advance();
-  });
-  if (walk.wasInterrupted())
-    return op.emitOpError("must not read its position, which is distributed "
-                          "over ranks in several chunks");
-  return success();
-}
-
 /// Checks that the result that goes to `init` is a sum over positions: then it
 /// is the sum of the results of ranks.
 LogicalResult ShardedRows::verifySum(OpOperand &init) {
@@ -87,9 +76,7 @@ FailureOr<ShardedRows> ShardedRows::get(linalg::LinalgOp op, OpOperand &chunked,
            << chunked.getOperandNumber()
            << ", which is distributed over ranks (its indexing map is "
            << AffineMapAttr::get(map) << ")";
-  ShardedRows rows(op, expr.getPosition());
-  if (chunksPerRank > 1 && failed(rows.verifyBody()))
-    return failure();
+  ShardedRows rows(op, expr.getPosition(), chunksPerRank);
   for (OpOperand &operand : op->getOpOperands())
     if (failed(rows.verifyOperand(operand)))
       return failure();
@@ -101,7 +88,7 @@ FailureOr<ShardedRows> ShardedRows::get(linalg::LinalgOp op, OpOperand &chunked,
 
 /// Lets the body of `chunk` read positions in the whole.
 void ShardedRows::emitPositions(ImplicitLocOpBuilder &b, linalg::LinalgOp chunk,
-                                Value rank) {
+                                RankOfGroup group) {
   SmallVector<linalg::IndexOp> positions;
   chunk->walk([&](linalg::IndexOp index) {
     if (index.getDim() == loop)
@@ -118,11 +105,33 @@ void ShardedRows::emitPositions(ImplicitLocOpBuilder &b, linalg::LinalgOp chunk,
   Value length = b.createOrFold<tensor::DimOp>(
       chunk->getOperand(operand->getOperandNumber()),
       getPositionDimOf(*operand));
-  Value first = arith::MulIOp::create(b, rank, length);
-  for (linalg::IndexOp index : positions) {
-    b.setInsertionPointAfter(index);
-    Value position = arith::AddIOp::create(b, index, first);
-    index.getResult().replaceAllUsesExcept(position, position.getDefiningOp());
+  auto index = [&](int64_t value) {
+    return arith::ConstantIndexOp::create(b, value);
+  };
+  auto multiply = [&](Value lhs, Value rhs) {
+    return b.createOrFold<arith::MulIOp>(lhs, rhs);
+  };
+  // With two chunks, rank `r` has chunk `2 * ranks - 1 - r` behind chunk `r`.
+  Value half, second;
+  if (chunksPerRank == 2) {
+    half = b.createOrFold<arith::DivUIOp>(length, index(2));
+    Value before =
+        arith::SubIOp::create(b, index(2 * group.ranks - 2), group.rank);
+    second = multiply(before, half);
+  }
+  Value first = multiply(group.rank, half ? half : length);
+  for (linalg::IndexOp row : positions) {
+    SmallVector<OpOperand *> uses(llvm::make_pointer_range(row->getUses()));
+    b.setInsertionPointAfter(row);
+    Value offset = first;
+    if (half) {
+      Value isFirst =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, half);
+      offset = arith::SelectOp::create(b, isFirst, first, second);
+    }
+    Value position = arith::AddIOp::create(b, row, offset);
+    for (OpOperand *use : uses)
+      use->set(position);
   }
 }
 
@@ -137,7 +146,7 @@ SmallVector<Value> ShardedRows::emit(OpBuilder &builder, RankOfGroup group) {
   ValueRange inits =
       ValueRange(operands).slice(op.getNumDpsInputs(), op.getNumDpsInits());
   Operation *chunk = clone(b, op.getOperation(), inits.getTypes(), operands);
-  emitPositions(b, cast<linalg::LinalgOp>(chunk), group.rank);
+  emitPositions(b, cast<linalg::LinalgOp>(chunk), group);
   SmallVector<Value> results(chunk->getResults());
   for (auto [result, init] : llvm::zip_equal(results, op.getDpsInitsMutable()))
     if (!isChunked(init))

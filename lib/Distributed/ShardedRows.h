@@ -23,9 +23,8 @@ namespace mlir::attn {
 class ShardedRows {
 public:
   /// Finds the loop from `chunked`, an operand of `op` or the destination of a
-  /// result that has chunks. Fails, with an error, if other operands or the
-  /// body use positions in another way. The body may read positions if a rank
-  /// has one chunk.
+  /// result that has chunks. Fails, with an error, if other operands use
+  /// positions in another way. The body may read positions.
   static FailureOr<ShardedRows> get(linalg::LinalgOp op, OpOperand &chunked,
                                     int64_t chunksPerRank);
 
@@ -36,17 +35,18 @@ public:
   SmallVector<Value> emit(OpBuilder &builder, RankOfGroup group);
 
 private:
-  ShardedRows(linalg::LinalgOp op, unsigned loop) : op(op), loop(loop) {}
+  ShardedRows(linalg::LinalgOp op, unsigned loop, int64_t chunksPerRank)
+      : op(op), loop(loop), chunksPerRank(chunksPerRank) {}
 
   LogicalResult verifyOperand(OpOperand &operand);
-  LogicalResult verifyBody();
   LogicalResult verifySum(OpOperand &init);
   void emitPositions(ImplicitLocOpBuilder &b, linalg::LinalgOp chunk,
-                     Value rank);
+                     RankOfGroup group);
 
   linalg::LinalgOp op;
   /// The number of the loop over positions.
   unsigned loop;
+  int64_t chunksPerRank;
 };
 
 } // namespace mlir::attn

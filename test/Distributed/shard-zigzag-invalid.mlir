@@ -26,23 +26,3 @@ func.func @dynamic(%q: !t, %k: !k, %v: !k, %out: !t) -> !t {
   %0 = attn.attention ins(%q, %k, %v : !t, !k, !k) outs(%out : !t) -> !t
   return %0 : !t
 }
-
-// -----
-
-#all = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
-!t = tensor<1x2x64x16xf32>
-func.func @position(%q: !t, %k: !t, %v: !t, %out: !t, %e: !t) -> (!t, !t) {
-  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
-  // expected-error @below {{'linalg.generic' op must not read its position, which is distributed over ranks in several chunks}}
-  %1 = linalg.generic {indexing_maps = [#all, #all],
-                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
-      ins(%0 : !t) outs(%e : !t) {
-  ^bb0(%x: f32, %old: f32):
-    %i = linalg.index 2 : index
-    %n = arith.index_cast %i : index to i32
-    %f = arith.sitofp %n : i32 to f32
-    %y = arith.mulf %x, %f : f32
-    linalg.yield %y : f32
-  } -> !t
-  return %0, %1 : !t, !t
-}

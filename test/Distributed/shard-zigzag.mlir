@@ -65,3 +65,34 @@ func.func @window(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) mask(#attn.sliding_window<left = 3, right = 0>) -> !t
   return %0 : !t
 }
+
+// -----
+
+#all = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
+!t = tensor<1x2x64x16xf32>
+// Operations on rows read positions in the whole: rank r has chunks r and 3 - r of 16 rows.
+// CHECK-LABEL: func @position(
+// CHECK: %[[RANK:.*]] = attn.comm.rank ranks(2)
+// CHECK: %[[BEFORE:.*]] = arith.subi %c2, %[[RANK]]
+// CHECK: %[[SECOND:.*]] = arith.muli %[[BEFORE]], %c16
+// CHECK: linalg.generic
+// CHECK:   %[[ROW:.*]] = linalg.index 2
+// CHECK:   %[[IS_FIRST:.*]] = arith.cmpi ult, %[[ROW]], %c16
+// CHECK:   %[[OFFSET:.*]] = arith.select %[[IS_FIRST]], %{{.*}}, %[[SECOND]]
+// CHECK:   %[[POSITION:.*]] = arith.addi %[[ROW]], %[[OFFSET]]
+// CHECK:   arith.index_cast %[[POSITION]]
+func.func @position(%q: !t, %k: !t, %v: !t, %out: !t, %e: !t) -> (!t, !t) {
+  // expected-remark @below {{send their keys 2 times}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  %1 = linalg.generic {indexing_maps = [#all, #all],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%0 : !t) outs(%e : !t) {
+  ^bb0(%x: f32, %old: f32):
+    %i = linalg.index 2 : index
+    %n = arith.index_cast %i : index to i32
+    %f = arith.sitofp %n : i32 to f32
+    %y = arith.mulf %x, %f : f32
+    linalg.yield %y : f32
+  } -> !t
+  return %0, %1 : !t, !t
+}
