@@ -65,8 +65,14 @@ private:
   /// The destination of the results of `slot`.
   Partial emitResults(int64_t slot);
 
-  Partial emitAttention(Value query, KeyValues keys, Value positions,
+  Partial emitAttention(Value query, KeyValues keys, const ShardPlace &place,
                         Partial destination, Value sinks);
+  /// `destination` with the results of no keys if it is new and rows may belong
+  /// to no sequence.
+  Partial emitCleared(Partial destination);
+  /// The merged results of `slot`, in `destination`.
+  Partial emitMergedRows(ArrayRef<Partial> partials, Partial destination,
+                         int64_t slot = 0);
   /// The sinks of the heads of this rank; null if there are none.
   Value emitSinksOfRank();
 
@@ -127,7 +133,8 @@ AttentionShard::Partial AttentionShard::emitPartialDestination() {
   Value like = attention.getQuery();
   if (llvm::any_of(slotShape, isDynamic))
     like = emitSlot(like, /*slot=*/0);
-  return {emitEmpty(b, getOutType(), like), emitEmpty(b, getLseType(), like)};
+  auto emitNew = attention.hasSequences() ? emitAllocation : emitEmpty;
+  return {emitNew(b, getOutType(), like), emitNew(b, getLseType(), like)};
 }
 
 AttentionShard::Partial AttentionShard::emitResults(int64_t slot) {
@@ -141,9 +148,11 @@ static void assignOptional(MutableOperandRange operand, Value value) {
     operand.assign(value);
 }
 
-AttentionShard::Partial
-AttentionShard::emitAttention(Value query, KeyValues keys, Value positions,
-                              Partial destination, Value sinks) {
+AttentionShard::Partial AttentionShard::emitAttention(Value query,
+                                                      KeyValues keys,
+                                                      const ShardPlace &place,
+                                                      Partial destination,
+                                                      Value sinks) {
   Values outs = getValues(destination);
   auto shard = cast<AttentionOp>(emitCopy(ValueRange(outs).getTypes()));
   shard.getQueryMutable().assign(query);
@@ -151,8 +160,8 @@ AttentionShard::emitAttention(Value query, KeyValues keys, Value positions,
   shard.getValueMutable().assign(keys.value);
   shard.getOutMutable().assign(destination.out);
   assignOptional(shard.getLseMutable(), destination.lse);
-  assignOptional(shard.getPositionsMutable(), positions);
   assignOptional(shard.getSinksMutable(), sinks);
+  assignPlace(shard, place);
   return {shard->getResult(0), destination.lse ? shard->getResult(1) : Value()};
 }
 
@@ -168,6 +177,36 @@ AttentionShard::Partial AttentionShard::emitMerge(ArrayRef<Partial> partials,
                                destination.out, destination.lse,
                                /*schedule=*/nullptr);
   return {merge->getResult(0), destination.lse ? merge->getResult(1) : Value()};
+}
+
+AttentionShard::Partial AttentionShard::emitCleared(Partial destination) {
+  if (!attention.hasSequences() || !isNew(destination.out))
+    return destination;
+  Partial cleared = destination;
+  cleared.out = emitZeros(b, destination.out);
+  const llvm::fltSemantics &f32 = APFloat::IEEEsingle();
+  Value nothing = arith::ConstantFloatOp::create(
+      b, b.getF32Type(), APFloat::getInf(f32, /*Negative=*/true));
+  if (destination.lse)
+    cleared.lse =
+        linalg::FillOp::create(b, nothing, destination.lse).getResult(0);
+  return cleared;
+}
+
+AttentionShard::Partial
+AttentionShard::emitMergedRows(ArrayRef<Partial> partials, Partial destination,
+                               int64_t slot) {
+  if (!attention.hasSequences() || isNew(destination.out))
+    return emitMerge(partials, destination);
+  Partial merged;
+  merged.out = emitEmpty(b, getTensorType(destination.out), destination.out);
+  if (destination.lse)
+    merged.lse = emitEmpty(b, getTensorType(destination.lse), destination.lse);
+  merged = emitMerge(partials, merged);
+  merged.out = emitQueryRows(merged.out, destination.out, slot);
+  if (destination.lse)
+    merged.lse = emitQueryRows(merged.lse, destination.lse, slot);
+  return merged;
 }
 
 AttentionShard::Values AttentionShard::emitWhole(Value key, Value value) {
@@ -201,13 +240,13 @@ AttentionShard::Values AttentionShard::emitHeads() {
   destination.out = emitEmpty(b, outType.clone(shape), query);
   Partial partial =
       emitAttention(query, ofHeads, emitHeadPositions(query, ofHeads.key),
-                    destination, emitSinksOfRank());
+                    emitCleared(destination), emitSinksOfRank());
   int64_t heads = getDimSize(attention.getQuery(), headsDim);
   Values chunks;
   for (auto [value, result] :
        llvm::zip_equal(getValues(partial), getValues(results)))
     chunks.push_back(
-        emitRounded(b, emitChunkOfRank(b, ranks, value, heads), result));
+        emitQueryRows(emitChunkOfRank(b, ranks, value, heads), result));
   return chunks;
 }
 
@@ -281,14 +320,14 @@ AttentionShard::emitGatheredPartials(Partial partial) {
 }
 
 AttentionShard::Values AttentionShard::emitSegments() {
-  Value positions =
-      needsPositions(attention) ? emitSegmentPositions() : Value();
+  ShardPlace place = emitSegmentPositions();
   if (placement.ranks == 1)
-    return getValues(emitAttention(attention.getQuery(), keys, positions,
-                                   results, attention.getSinks()));
+    return getValues(emitAttention(attention.getQuery(), keys, place, results,
+                                   attention.getSinks()));
   Value lengths = emitLengthsOfRank();
-  Partial ofRank = emitAttention(attention.getQuery(), keys, positions,
-                                 emitPartialDestination(), /*sinks=*/nullptr);
+  Partial ofRank = emitAttention(attention.getQuery(), keys, place,
+                                 emitCleared(emitPartialDestination()),
+                                 /*sinks=*/nullptr);
   if (lengths)
     ofRank.out.getDefiningOp<AttentionOp>().getKeyLengthsMutable().assign(
         lengths);
@@ -307,7 +346,7 @@ AttentionShard::Values AttentionShard::emitSegments() {
     }
     partials = merged;
   }
-  return getValues(emitMerge(partials, results));
+  return getValues(emitMergedRows(partials, results));
 }
 
 //===----------------------------------------------------------------------===//
@@ -320,10 +359,10 @@ AttentionShard::Partial AttentionShard::emitPartial(const RingStep &step,
                                                     Partial destination) {
   Value query = emitSlot(attention.getQuery(), querySlot);
   KeyValues ofSlot = emitSlot(keys, keySlot);
-  Value positions = emitPositions(step, query, querySlot, ofSlot.key, keySlot);
+  ShardPlace place = emitPositions(step, query, querySlot, ofSlot.key, keySlot);
   // A sink counts once.
   bool hasSinks = step.number == 0 && querySlot == keySlot;
-  return emitAttention(query, ofSlot, positions, destination,
+  return emitAttention(query, ofSlot, place, emitCleared(destination),
                        hasSinks ? attention.getSinks() : Value());
 }
 
@@ -358,7 +397,7 @@ AttentionShard::Partial AttentionShard::emitSlotOfStep(const RingStep &step,
     partials.push_back(before);
   for (int64_t keySlot : keySlots)
     partials.push_back(emitPartialIfAttending(step, slot, keySlot));
-  return emitMerge(partials, destination);
+  return emitMergedRows(partials, destination, slot);
 }
 
 void AttentionShard::emitLastStep(const RingStep &step) {

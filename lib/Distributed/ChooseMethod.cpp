@@ -13,6 +13,7 @@
 #include "ChooseMethod.h"
 #include "LinearShard.h"
 #include "MethodTime.h"
+#include "SequenceShard.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"
@@ -58,7 +59,8 @@ static SmallVector<AttentionOpInterface> findAttentions(ModuleOp module) {
     func.walk([&](AttentionOpInterface op) {
       if (isa<AttentionOp, AttentionGradOp>(op.getOperation()) &&
           isa<RankedTensorType>(op.getQuery().getType()) &&
-          !findOtherClause(op))
+          !findOtherClause(op) &&
+          whyNotShardSequences(op, /*allHaveKeys=*/true).empty())
         ops.push_back(op);
     });
   return ops;

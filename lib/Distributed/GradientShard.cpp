@@ -44,10 +44,24 @@ private:
   Value emitAccumulator(Value like) {
     return emitEmpty(b, getTensorType(like).clone(b.getF32Type()), like);
   }
+  /// `destination`, filled with zeros if rows may belong to no sequence.
+  Value emitCleared(Value destination) {
+    return grad.hasSequences() ? emitZeros(b, destination) : destination;
+  }
+  /// A new tensor, cleared, with the dynamic sizes of `like`.
+  Value emitNewRows(RankedTensorType type, Value like) {
+    if (!grad.hasSequences())
+      return emitEmpty(b, type, like);
+    return emitCleared(emitAllocation(b, type, like));
+  }
+  /// A new f32 tensor, cleared, for the gradients of all rows of `like`.
+  Value emitTotal(Value like) {
+    return emitNewRows(getTensorType(like).clone(b.getF32Type()), like);
+  }
   /// The gradients with `getRows` of all tensors with rows of queries, in
   /// `destinations`.
   Values emitGradient(function_ref<Value(Value)> getRows, KeyValues keys,
-                      Value positions, ValueRange destinations);
+                      const ShardPlace &place, ValueRange destinations);
   /// The gradients of `step` with the queries of one slot and the keys of one,
   /// and 0 on ranks that do not attend.
   Values emitPartial(const RingStep &step, int64_t querySlot, int64_t keySlot);
@@ -87,7 +101,7 @@ attn::createGradientShard(OpBuilder &builder, AttentionGradOp op,
 
 GradientShard::Values
 GradientShard::emitGradient(function_ref<Value(Value)> getRows, KeyValues keys,
-                            Value positions, ValueRange destinations) {
+                            const ShardPlace &place, ValueRange destinations) {
   auto shard = cast<AttentionGradOp>(emitCopy(destinations.getTypes()));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(shard);
@@ -99,11 +113,10 @@ GradientShard::emitGradient(function_ref<Value(Value)> getRows, KeyValues keys,
     operand->set(getRows(operand->get()));
   shard.getKeyMutable().assign(keys.key);
   shard.getValueMutable().assign(keys.value);
-  if (positions)
-    shard.getPositionsMutable().assign(positions);
   shard.getDqueryMutable().assign(destinations[0]);
   shard.getDkeyMutable().assign(destinations[1]);
   shard.getDvalueMutable().assign(destinations[2]);
+  assignPlace(shard, place);
   return shard->getResults();
 }
 
@@ -122,13 +135,12 @@ GradientShard::Values GradientShard::emitWhole(Value key, Value value) {
   Value dquery = emitDestination(grad.getDquery(), grad.getQuery());
   Value dkey = emitDestination(grad.getDkey(), grad.getKey());
   Value dvalue = emitDestination(grad.getDvalue(), grad.getValue());
-  Values whole = emitGradient(
-      [](Value rows) { return rows; }, {key, value}, emitWholePositions(key),
-      {dquery, emitAccumulator(key), emitAccumulator(value)});
+  Values whole = emitGradient([](Value rows) { return rows; }, {key, value},
+                              emitWholePositions(key),
+                              {dquery, emitTotal(key), emitTotal(value)});
   Value keySum = emitReduceScatter(whole[1]);
   Value valueSum = emitReduceScatter(whole[2]);
-  return {whole[0], emitRounded(b, keySum, dkey),
-          emitRounded(b, valueSum, dvalue)};
+  return {whole[0], emitKeyRows(keySum, dkey), emitKeyRows(valueSum, dvalue)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -147,22 +159,22 @@ GradientShard::Values GradientShard::emitHeads() {
   auto emitNew = [&](Value whole, Value chunk) {
     bool isSum = getDimSize(chunk, headsDim) % ranks != 0;
     Type type = isSum ? b.getF32Type() : getElementTypeOrSelf(chunk);
-    return emitEmpty(b, getTensorType(whole).clone(type), whole);
+    return emitNewRows(getTensorType(whole).clone(type), whole);
   };
   Values gradients = emitGradient(
       getRows, ofHeads, emitHeadPositions(query, ofHeads.key),
       {emitNew(query, grad.getDquery()), emitNew(ofHeads.key, grad.getDkey()),
        emitNew(ofHeads.value, grad.getDvalue())});
-  Values chunks;
-  for (auto [gradient, destination, like] : llvm::zip_equal(
-           gradients,
-           ValueRange{grad.getDquery(), grad.getDkey(), grad.getDvalue()},
-           ValueRange{grad.getQuery(), grad.getKey(), grad.getValue()})) {
-    Value chunk =
-        emitChunkOfRank(b, ranks, gradient, getDimSize(like, headsDim));
-    chunks.push_back(emitRounded(b, chunk, emitDestination(destination, like)));
-  }
-  return chunks;
+  auto emitChunk = [&](int64_t number, Value destination, Value like) {
+    Value chunk = emitChunkOfRank(b, ranks, gradients[number],
+                                  getDimSize(like, headsDim));
+    destination = emitDestination(destination, like);
+    return number == 0 ? emitQueryRows(chunk, destination)
+                       : emitKeyRows(chunk, destination);
+  };
+  return {emitChunk(0, grad.getDquery(), grad.getQuery()),
+          emitChunk(1, grad.getDkey(), grad.getKey()),
+          emitChunk(2, grad.getDvalue(), grad.getValue())};
 }
 
 //===----------------------------------------------------------------------===//
@@ -181,10 +193,12 @@ GradientShard::Values GradientShard::emitPartial(const RingStep &step,
   SmallVector<APFloat> zeros(3, APFloat::getZero(APFloat::IEEEsingle()));
   return emitIfMember(
       step.getAttending(querySlot, keySlot), destinations, zeros, [&] {
-        Value positions =
+        ShardPlace place =
             emitPositions(step, query, querySlot, ofSlot.key, keySlot);
         auto getRows = [&](Value rows) { return emitSlot(rows, querySlot); };
-        return emitGradient(getRows, ofSlot, positions, destinations);
+        Values cleared = llvm::map_to_vector(
+            destinations, [&](Value value) { return emitCleared(value); });
+        return emitGradient(getRows, ofSlot, place, cleared);
       });
 }
 
@@ -290,11 +304,11 @@ GradientShard::Values GradientShard::emitRingResults(const RingStep &last) {
     takeReturned(emitReturn(last));
   Value dquery = emitDestination(grad.getDquery(), grad.getQuery());
   for (auto [slot, gradient] : llvm::enumerate(queryGrads)) {
-    Value rounded = emitRounded(b, gradient, emitSlot(dquery, slot));
+    Value rounded = emitQueryRows(gradient, emitSlot(dquery, slot), slot);
     dquery = emitWithSlot(dquery, rounded, slot);
   }
   Value dkey = emitDestination(grad.getDkey(), grad.getKey());
   Value dvalue = emitDestination(grad.getDvalue(), grad.getValue());
-  return {dquery, emitRounded(b, returned.key, dkey),
-          emitRounded(b, returned.value, dvalue)};
+  return {dquery, emitKeyRows(returned.key, dkey),
+          emitKeyRows(returned.value, dvalue)};
 }

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MethodTime.h"
+#include "SequenceShard.h"
 #include "TravellingRows.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
@@ -71,7 +72,6 @@ RankLinks attn::getRankLinks(const DeviceFigures &figures) {
 std::optional<StringRef> attn::findOtherClause(AttentionOpInterface op,
                                                bool takesKeyLengths) {
   SmallVector<std::pair<StringRef, bool>> clauses = {
-      {"sequences", op.getQuerySequences() != nullptr},
       {"key_lengths", op.getKeyLengths() != nullptr && !takesKeyLengths},
       {"page_table", op.getPageTable() != nullptr},
       {"positions", op.getPositions() != nullptr},
@@ -611,12 +611,16 @@ std::string attn::whyNotDivideHeads(AttentionOpInterface op, int64_t ranks) {
 
 std::string attn::whyNotCut(ArrayRef<AttentionOpInterface> ops,
                             ChunkPlacement placement) {
-  for (AttentionOpInterface op : ops)
+  for (AttentionOpInterface op : ops) {
+    if (std::string reason = whyNotShardSequences(op, placement.allHaveKeys);
+        !reason.empty())
+      return reason;
     for (const AttentionOperand &operand : op.getShapedOperands())
       if (std::string reason =
               whyNotCut(op, operand.name, operand.value, placement);
           !reason.empty())
         return reason;
+  }
   return "";
 }
 

@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "RingSchedule.h"
+#include "SequenceShard.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -43,8 +45,38 @@ struct ChunkConditions {
 };
 } // namespace
 
+ReachableChunks
+attn::findChunksOf(const MaskAnalysis::Positions &positions, int64_t chunks,
+                   function_ref<void(MaskAnalysis &)> restrict) {
+  Value first = positions.query;
+  Location loc = first.getLoc();
+  OpBuilder builder(loc.getContext());
+  builder.setInsertionPointToEnd(first.getParentBlock());
+  auto getConditions = [&](Value position, Value length) {
+    int64_t size = *getConstantIntValue(length);
+    return ChunkConditions(builder, loc, position, size, chunks);
+  };
+  ChunkConditions ofQuery =
+      getConditions(positions.query, positions.queryLength);
+  ChunkConditions ofKey = getConditions(positions.key, positions.keyLength);
+  WorkBudget total(maxWork);
+  ReachableChunks reachable(chunks, llvm::BitVector(chunks, true));
+  for (int64_t query = 0; query < chunks; ++query)
+    for (int64_t key = 0; key < chunks; ++key) {
+      MaskAnalysis analysis(positions, /*budget=*/nullptr, &total);
+      restrict(analysis);
+      ofQuery.restrict(analysis, query);
+      ofKey.restrict(analysis, key);
+      if (analysis.isNever())
+        reachable[query].reset(key);
+    }
+  return reachable;
+}
+
 ReachableChunks attn::findReachableChunks(AttentionOpInterface op,
                                           int64_t chunks) {
+  if (op.hasSequences())
+    return findReachableChunksOfSequences(op, chunks);
   ReachableChunks reachable(chunks, llvm::BitVector(chunks, true));
   int64_t queries = getDimSize(op.getQuery(), sequenceDim);
   int64_t keys = getDimSize(op.getKey(), sequenceDim);
@@ -62,21 +94,10 @@ ReachableChunks attn::findReachableChunks(AttentionOpInterface op,
   PredicateBlock predicate(loc, mask);
   if (!predicate.getPredicate())
     return reachable;
-  builder.setInsertionPointToEnd(predicate.getBlock());
-  const MaskAnalysis::Positions &positions = predicate.getPositions();
-  ChunkConditions ofQuery(builder, loc, positions.query, queries, chunks);
-  ChunkConditions ofKey(builder, loc, positions.key, keys, chunks);
-  WorkBudget total(maxWork);
-  for (int64_t query = 0; query < chunks; ++query)
-    for (int64_t key = 0; key < chunks; ++key) {
-      MaskAnalysis analysis(positions, /*budget=*/nullptr, &total);
-      analysis.restrict(predicate.getPredicate());
-      ofQuery.restrict(analysis, query);
-      ofKey.restrict(analysis, key);
-      if (analysis.isNever())
-        reachable[query].reset(key);
-    }
-  return reachable;
+  return findChunksOf(predicate.getPositions(), chunks,
+                      [&](MaskAnalysis &analysis) {
+                        analysis.restrict(predicate.getPredicate());
+                      });
 }
 
 bool RingStep::hasAttention(int64_t querySlot) const {

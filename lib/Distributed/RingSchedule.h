@@ -13,6 +13,7 @@
 #ifndef ATTN_LIB_DISTRIBUTED_RINGSCHEDULE_H
 #define ATTN_LIB_DISTRIBUTED_RINGSCHEDULE_H
 
+#include "attn/Analysis/MaskAnalysis.h"
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "llvm/ADT/BitVector.h"
 
@@ -53,6 +54,14 @@ using ReachableChunks = SmallVector<llvm::BitVector>;
 /// keys of `op`, of the whole, are cut into `chunks` chunks. All of them where
 /// lengths are dynamic.
 ReachableChunks findReachableChunks(AttentionOpInterface op, int64_t chunks);
+
+/// The pairs of chunks for which it is not proved that the predicate which
+/// `restrict` adds to an analysis holds nowhere. Queries and keys of
+/// `positions`, whose lengths are constants, are cut into `chunks` chunks each.
+/// Operations are emitted before the end of the block of positions.
+ReachableChunks findChunksOf(const MaskAnalysis::Positions &positions,
+                             int64_t chunks,
+                             function_ref<void(MaskAnalysis &)> restrict);
 
 /// A step of ring attention: rank `r` has the keys of rank `r - number`, modulo
 /// the number of ranks. All sets are of ranks.

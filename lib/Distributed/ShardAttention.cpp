@@ -15,6 +15,7 @@
 #include "LinearShard.h"
 #include "MethodTime.h"
 #include "RankTensors.h"
+#include "SequenceShard.h"
 #include "ShardEmitter.h"
 #include "ShardedMoves.h"
 #include "ShardedRows.h"
@@ -79,6 +80,9 @@ static LogicalResult verifyClauses(AttentionOpInterface op,
   if (std::optional<StringRef> clause = findOtherClause(op, takesKeyLengths))
     return op.emitOpError("cannot be distributed over ranks with '")
            << *clause << "'";
+  std::string reason = whyNotShardSequences(op, method == ShardMethod::Ulysses);
+  if (!reason.empty())
+    return op.emitOpError(reason);
   return success();
 }
 

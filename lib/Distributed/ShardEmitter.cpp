@@ -10,6 +10,7 @@
 #include "RankTensors.h"
 #include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -21,7 +22,8 @@ using namespace mlir::attn;
 ShardEmitter::ShardEmitter(OpBuilder &builder, AttentionOpInterface op,
                            ChunkPlacement placement, Value rank)
     : b(op.getLoc(), builder), op(op), placement(placement), rank(rank),
-      keys{op.getKey(), op.getValue()} {
+      keys{op.getKey(), op.getValue()},
+      querySequences(placement.chunksPerRank) {
   b.setInsertionPoint(op);
 }
 
@@ -107,7 +109,9 @@ Value ShardEmitter::emitPositions(const FirstPositions &first, Value numQueries,
                     word(numQueries), word(numKeys)});
 }
 
-Value ShardEmitter::emitWholePositions(Value key) {
+ShardPlace ShardEmitter::emitWholePositions(Value key) {
+  if (op.hasSequences())
+    return emitWholeInSequences();
   Value queries = emitLength(op.getQuery());
   Value numQueries =
       b.createOrFold<arith::MulIOp>(queries, index(placement.ranks));
@@ -116,16 +120,27 @@ Value ShardEmitter::emitWholePositions(Value key) {
   return emitPositions(first, numQueries, emitLength(key));
 }
 
-Value ShardEmitter::emitHeadPositions(Value query, Value key) {
+ShardPlace ShardEmitter::emitHeadPositions(Value query, Value key) {
+  if (op.hasSequences()) {
+    ShardPlace place;
+    place.localMask = op.getMaskAttr();
+    if (usesHeadInRegions(op))
+      place.firstHead = emitFirstHead();
+    return place;
+  }
   auto isEmpty = [](Region &region) { return region.empty(); };
   if (!op.getDropoutAttr() && llvm::all_of(op->getRegions(), isEmpty))
-    return nullptr;
+    return {};
   FirstPositions first;
   first.head = emitFirstHead();
   return emitPositions(first, emitLength(query), emitLength(key));
 }
 
-Value ShardEmitter::emitSegmentPositions() {
+ShardPlace ShardEmitter::emitSegmentPositions() {
+  if (op.hasSequences())
+    return emitSegmentInSequences();
+  if (!needsPositions(op))
+    return {};
   Value numKeys = emitLength(op.getKey());
   FirstPositions first;
   first.key = b.createOrFold<arith::MulIOp>(rank, numKeys);
@@ -134,9 +149,11 @@ Value ShardEmitter::emitSegmentPositions() {
       b.createOrFold<arith::MulIOp>(numKeys, index(placement.ranks)));
 }
 
-Value ShardEmitter::emitPositions(const RingStep &step, Value query,
-                                  int64_t querySlot, Value key,
-                                  int64_t keySlot) {
+ShardPlace ShardEmitter::emitPositions(const RingStep &step, Value query,
+                                       int64_t querySlot, Value key,
+                                       int64_t keySlot) {
+  if (op.hasSequences())
+    return places[querySlot * placement.chunksPerRank + keySlot];
   auto multiply = [&](Value lhs, Value rhs) {
     return b.createOrFold<arith::MulIOp>(lhs, rhs);
   };
@@ -156,6 +173,160 @@ Value ShardEmitter::emitPositions(const RingStep &step, Value query,
 
 Value ShardEmitter::emitLength(Value tensor) {
   return b.createOrFold<tensor::DimOp>(tensor, sequenceDim);
+}
+
+//===----------------------------------------------------------------------===//
+// Sequences
+//===----------------------------------------------------------------------===//
+
+/// Whether the mask or a region of a shard at `place` sees positions.
+static bool seesRows(AttentionOpInterface op, const ShardPlace &place) {
+  bool isLocal = place.isFull || place.localMask;
+  return (op.getMaskAttr() && !isLocal) ||
+         usesRowsInRegions(op, /*hasMaskMod=*/!place.isFull);
+}
+
+ShardEmitter::SlotSequences
+ShardEmitter::emitSequencesInRows(Value boundaries, const ShardRows &rows,
+                                  bool seesRows) {
+  SlotSequences result = {emitBoundariesInRows(b, boundaries, rows), nullptr};
+  if (seesRows)
+    result.firstPositions = emitFirstPositions(b, boundaries, rows.first);
+  return result;
+}
+
+ShardRows ShardEmitter::emitRowsOfSlot(Value tensor, Value of, int64_t slot) {
+  Value length = b.createOrFold<arith::DivUIOp>(emitLength(tensor),
+                                                index(placement.chunksPerRank));
+  return {
+      b.createOrFold<arith::MulIOp>(emitChunk(of, slot), length), length,
+      b.createOrFold<arith::MulIOp>(length, index(placement.getNumChunks()))};
+}
+
+ShardPlace ShardEmitter::emitWholeInSequences() {
+  ShardPlace place;
+  if (placement.ranks == 1)
+    return place;
+  ShardRows rows = emitRowsOfSlot(op.getQuery(), rank, /*slot=*/0);
+  // Without the keys behind them, the last queries of a sequence are at its
+  // last keys.
+  place.localMask = getMaskOfDistances(op, /*isBefore=*/true);
+  if (place.localMask)
+    place.keySequences = emitBoundariesUpTo(
+        b, op.getKeySequences(),
+        b.createOrFold<arith::AddIOp>(rows.first, rows.length));
+  SlotSequences queries =
+      emitSequencesInRows(op.getQuerySequences(), rows, seesRows(op, place));
+  place.querySequences = queries.boundaries;
+  place.firstQueries = queries.firstPositions;
+  return place;
+}
+
+ShardPlace ShardEmitter::emitSegmentInSequences() {
+  ShardPlace place;
+  if (placement.ranks == 1)
+    return place;
+  ShardRows rows = emitRowsOfSlot(op.getKey(), rank, /*slot=*/0);
+  SlotSequences segment =
+      emitSequencesInRows(op.getKeySequences(), rows, seesRows(op, place));
+  place.keySequences = segment.boundaries;
+  place.firstKeys = segment.firstPositions;
+  return place;
+}
+
+bool ShardEmitter::isFull(const RingStep &step, int64_t querySlot,
+                          int64_t keySlot) const {
+  int64_t ranks = placement.ranks;
+  return llvm::all_of(
+      step.getAttending(querySlot, keySlot).set_bits(), [&](int64_t attending) {
+        int64_t source = (attending + ranks - step.number) % ranks;
+        return fullChunks[placement.getChunk(attending, querySlot)].test(
+            placement.getChunk(source, keySlot));
+      });
+}
+
+ShardPlace ShardEmitter::emitPlaceInSequences(const RingStep &step,
+                                              int64_t querySlot,
+                                              int64_t keySlot) {
+  ShardPlace place;
+  place.isFull = isFull(step, querySlot, keySlot);
+  // Queries and keys of the same rows are as far from one another as in the
+  // whole.
+  bool isOwn = step.number == 0 && querySlot == keySlot;
+  int64_t queries = getDimSize(op.getQuery(), sequenceDim);
+  if (!place.isFull && isOwn && !ShapedType::isDynamic(queries) &&
+      queries == getDimSize(op.getKey(), sequenceDim))
+    place.localMask = getMaskOfDistances(op, /*isBefore=*/false);
+  bool sees = seesRows(op, place);
+  ShardRows rows = emitRowsOfSlot(op.getQuery(), rank, querySlot);
+  SlotSequences &queriesOfSlot = querySequences[querySlot];
+  if (!queriesOfSlot.boundaries)
+    queriesOfSlot = emitSequencesInRows(op.getQuerySequences(), rows, sees);
+  if (sees && !queriesOfSlot.firstPositions)
+    queriesOfSlot.firstPositions =
+        emitFirstPositions(b, op.getQuerySequences(), rows.first);
+  SlotSequences keysOfSlot = emitSequencesInRows(
+      op.getKeySequences(),
+      emitRowsOfSlot(op.getKey(), emitRank(-step.number), keySlot), sees);
+  place.querySequences = queriesOfSlot.boundaries;
+  place.keySequences = keysOfSlot.boundaries;
+  place.firstKeys = keysOfSlot.firstPositions;
+  if (sees)
+    place.firstQueries = queriesOfSlot.firstPositions;
+  return place;
+}
+
+void ShardEmitter::emitPlacesInSequences(const RingStep &step) {
+  int64_t slots = placement.chunksPerRank, chunks = placement.getNumChunks();
+  places.assign(slots * slots, ShardPlace());
+  if (!op.hasSequences() || chunks == 1)
+    return;
+  auto getWhole = [&](Value tensor) {
+    int64_t length = getDimSize(tensor, sequenceDim);
+    return ShapedType::isDynamic(length) ? length : length * placement.ranks;
+  };
+  if (fullChunks.empty())
+    fullChunks = findFullChunksOfSequences(op, getWhole(op.getQuery()),
+                                           getWhole(op.getKey()), chunks);
+  for (int64_t query = 0; query < slots; ++query)
+    for (int64_t key = 0; key < slots; ++key)
+      if (step.getAttending(query, key).any())
+        places[query * slots + key] = emitPlaceInSequences(step, query, key);
+}
+
+Value ShardEmitter::emitRows(Value value, Value destination, Value boundaries,
+                             int64_t slot) {
+  Value length = emitLength(destination);
+  Value first = b.createOrFold<arith::MulIOp>(emitChunk(rank, slot), length);
+  if (boundaries == op.getQuerySequences() && placement.allHaveQueries)
+    first = index(0);
+  return emitInSequences(b, value, destination, boundaries,
+                         *op.getSequenceLayout(), first);
+}
+
+bool ShardEmitter::isNew(Value destination) {
+  if (auto slice = destination.getDefiningOp<tensor::ExtractSliceOp>())
+    destination = slice.getSource();
+  return isa_and_present<tensor::EmptyOp, bufferization::AllocTensorOp>(
+      destination.getDefiningOp());
+}
+
+Value ShardEmitter::emitQueryRows(Value value, Value destination,
+                                  int64_t slot) {
+  if (!op.hasSequences() || isNew(destination))
+    return emitRounded(b, value, destination);
+  return emitRows(value, destination, op.getQuerySequences(), slot);
+}
+
+Value ShardEmitter::emitKeyRows(Value value, Value destination) {
+  if (!op.hasSequences() || isNew(destination))
+    return emitRounded(b, value, destination);
+  for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot) {
+    Value rows = emitRows(emitSlot(value, slot), emitSlot(destination, slot),
+                          op.getKeySequences(), slot);
+    destination = emitWithSlot(destination, rows, slot);
+  }
+  return destination;
 }
 
 //===----------------------------------------------------------------------===//
@@ -337,6 +508,7 @@ ShardEmitter::emitOverlap(function_ref<Values()> first,
 //===----------------------------------------------------------------------===//
 
 void ShardEmitter::emitStep(const RingStep &step, const RingStep *next) {
+  emitPlacesInSequences(step);
   auto compute = [&] { return emitComputation(step, /*isLast=*/!next); };
   KeyValues sent = keys;
   if (next && step.number == 0)

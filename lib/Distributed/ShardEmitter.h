@@ -14,6 +14,7 @@
 #ifndef ATTN_LIB_DISTRIBUTED_SHARDEMITTER_H
 #define ATTN_LIB_DISTRIBUTED_SHARDEMITTER_H
 
+#include "SequenceShard.h"
 #include "TravellingRows.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -102,16 +103,23 @@ protected:
 
   /// The first query head of this rank, if ranks have heads.
   Value emitFirstHead();
-  /// The `positions` of all of `query` and `key` with heads of this rank; null
-  /// if it makes no difference which heads these are.
-  Value emitHeadPositions(Value query, Value key);
+  /// The positions of all of `query` and `key` with heads of this rank; none if
+  /// it makes no difference which heads these are.
+  ShardPlace emitHeadPositions(Value query, Value key);
   /// The positions of all queries and of this rank's keys.
-  Value emitSegmentPositions();
+  ShardPlace emitSegmentPositions();
   /// The positions of this rank's queries and of all keys.
-  Value emitWholePositions(Value key);
+  ShardPlace emitWholePositions(Value key);
   /// The positions of `query`, of this rank, and of `key`, in slots.
-  Value emitPositions(const RingStep &step, Value query, int64_t querySlot,
-                      Value key, int64_t keySlot);
+  ShardPlace emitPositions(const RingStep &step, Value query, int64_t querySlot,
+                           Value key, int64_t keySlot);
+  /// `value`, with rows of the queries in `slot` or of the keys, in the type of
+  /// `destination`. It goes there, unless that is new. Rows of no sequence keep
+  /// the contents of the destination.
+  Value emitQueryRows(Value value, Value destination, int64_t slot = 0);
+  Value emitKeyRows(Value value, Value destination);
+  /// Whether `destination` is new, or a slice of a new tensor.
+  static bool isNew(Value destination);
   /// A copy of the operation with other results. Its operands are to be
   /// changed.
   Operation *emitCopy(TypeRange results);
@@ -136,6 +144,33 @@ protected:
   std::optional<ChunkRows> sentRows;
 
 private:
+  /// Boundaries within rows of this rank, and the position of the first row of
+  /// each sequence; null until they are needed.
+  struct SlotSequences {
+    Value boundaries, firstPositions;
+  };
+  /// The boundaries of the sequences in `rows`, and if `seesRows` where they
+  /// begin there.
+  SlotSequences emitSequencesInRows(Value boundaries, const ShardRows &rows,
+                                    bool seesRows);
+  /// The rows of `tensor` in slot `slot` of rank `of`.
+  ShardRows emitRowsOfSlot(Value tensor, Value of, int64_t slot);
+  /// `emitWholePositions`, `emitSegmentPositions` and `emitPositions` of packed
+  /// sequences.
+  ShardPlace emitWholeInSequences();
+  ShardPlace emitSegmentInSequences();
+  ShardPlace emitPlaceInSequences(const RingStep &step, int64_t querySlot,
+                                  int64_t keySlot);
+  /// Emits the places of all shards of `step`, before anything that runs
+  /// concurrently or on some ranks alone.
+  void emitPlacesInSequences(const RingStep &step);
+  /// `value` in `destination`, with the rows of this rank in `slot`, where
+  /// these belong to a sequence of `boundaries`.
+  Value emitRows(Value value, Value destination, Value boundaries,
+                 int64_t slot);
+  /// Whether all ranks that attend keep all pairs of a sequence.
+  bool isFull(const RingStep &step, int64_t querySlot, int64_t keySlot) const;
+
   /// The first positions of a shard; null is 0.
   struct FirstPositions {
     Value query, key, head;
@@ -153,6 +188,13 @@ private:
   /// them returns.
   std::pair<Values, Values> emitOverlap(function_ref<Values()> first,
                                         function_ref<Values()> second);
+
+  /// The chunks of which queries attend to all keys of the same sequence.
+  ReachableChunks fullChunks;
+  /// Of the queries of each slot.
+  SmallVector<SlotSequences, 2> querySequences;
+  /// Where the shards of the present step are, by slots of queries and keys.
+  SmallVector<ShardPlace> places;
 };
 
 /// Whether attention to a segment of the keys of `op` depends on where the

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MethodTime.h"
+#include "SequenceShard.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Distributed/Passes.h"
@@ -56,6 +57,9 @@ static std::string whyNotShard(ArrayRef<AttentionOpInterface> ops) {
     if (std::optional<StringRef> clause = findOtherClause(op))
       return name + "cannot be distributed over ranks with '" + clause->str() +
              "'";
+    std::string reason = whyNotShardSequences(op, /*allHaveKeys=*/true);
+    if (!reason.empty())
+      return name + reason;
   }
   return "";
 }

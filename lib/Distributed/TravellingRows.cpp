@@ -101,7 +101,8 @@ attn::findTravellingRows(AttentionOpInterface op,
                          const ReachableChunks &reachable, int64_t chunks) {
   int64_t queries = getDimSize(op.getQuery(), sequenceDim);
   int64_t keys = getDimSize(op.getKey(), sequenceDim);
-  if (ShapedType::isDynamic(queries) || ShapedType::isDynamic(keys))
+  if (ShapedType::isDynamic(queries) || ShapedType::isDynamic(keys) ||
+      op.hasSequences())
     return std::nullopt;
   Block lengths;
   OpBuilder builder(op.getContext());

@@ -22,7 +22,7 @@ struct ChunkRows {
 /// chunks may attend to, as one range for all `chunks` chunks, whose ends are
 /// multiples of 64 rows or those of a chunk: a window of keys before each query
 /// reaches the last rows of the chunk before (halo exchange). Not known if
-/// that is all rows, or if lengths are dynamic.
+/// that is all rows, if lengths are dynamic, or of sequences.
 std::optional<ChunkRows> findTravellingRows(AttentionOpInterface op,
                                             const ReachableChunks &reachable,
                                             int64_t chunks);

@@ -30,10 +30,31 @@ func.func @words(%q: !t, %k: !t, %v: !t, %out: !t, %seed: i64) -> !t {
 // -----
 
 !t = tensor<1x2x64x16xf32>
-func.func @sequences(%q: !t, %k: !t, %v: !t, %out: !t, %s: tensor<?xi32>) -> !t {
-  // expected-error @below {{'attn.attention' op cannot be distributed over ranks with 'sequences'}}
+func.func @padded(%q: !t, %k: !t, %v: !t, %out: !t, %s: tensor<1xi32>) -> !t {
+  // expected-error @below {{'attn.attention' op with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
-      sequences packed(%s, %s : tensor<?xi32>, tensor<?xi32>) -> !t
+      sequences padded(%s, %s : tensor<1xi32>, tensor<1xi32>) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @packed_queries(%q: !t, %k: !t, %v: !t, %out: !t, %cu: tensor<2xi32>, %s: tensor<1xi32>) -> !t {
+  // expected-error @below {{'attn.attention' op cannot be distributed over ranks with 'sequences packed_queries'}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
+      sequences packed_queries(%cu, %s : tensor<2xi32>, tensor<1xi32>) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @dropout_of_sequences(%q: !t, %k: !t, %v: !t, %out: !t, %s: tensor<?xi32>, %seed: i64) -> !t {
+  // expected-error @below {{'attn.attention' op with 'sequences packed' and 'dropout' cannot be distributed over ranks: it drops probabilities by positions within sequences, and a rank has others}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
+      sequences packed(%s, %s : tensor<?xi32>, tensor<?xi32>)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %seed, %seed : i64, i64) -> !t
   return %0 : !t
 }
 
@@ -232,10 +253,10 @@ func.func @source_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l) -> (!t
 
 !t = tensor<1x2x64x16xf32>
 !l = tensor<1x2x64xf32>
-func.func @sequences_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %s: tensor<?xi32>) -> (!t, !t, !t) {
-  // expected-error @below {{'attn.attention_grad' op cannot be distributed over ranks with 'sequences'}}
+func.func @sequences_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %s: tensor<1xi32>) -> (!t, !t, !t) {
+  // expected-error @below {{'attn.attention_grad' op with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
   %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out : !t, !t, !t, !t, !l, !t)
-      outs(%q, %k, %v : !t, !t, !t) sequences packed(%s, %s : tensor<?xi32>, tensor<?xi32>) -> !t, !t, !t
+      outs(%q, %k, %v : !t, !t, !t) sequences padded(%s, %s : tensor<1xi32>, tensor<1xi32>) -> !t, !t, !t
   return %0#0, %0#1, %0#2 : !t, !t, !t
 }
 

@@ -102,3 +102,18 @@ func.func @gradient(%q: !q, %k: !k, %v: !k, %out: !q, %lse: !l, %dout: !q) -> (!
       outs(%dq, %dk, %dv : !q, !k, !k) -> !q, !k, !k
   return %0#0, %0#1, %0#2 : !q, !k, !k
 }
+
+// -----
+
+!t = tensor<2x4x64x16xf32>
+
+// Lengths are the ones of all positions. Rows of no sequence keep the contents of the destination.
+// CHECK-LABEL: func @padded(
+// CHECK-SAME: %[[OUT:[^:]*]]: tensor<2x4x16x16xf32> {attn.name = "out"}, %[[LENGTHS:[^:]*]]: tensor<2xi32>
+// CHECK: attn.attention {{.*}} sequences padded(%[[LENGTHS]], %[[LENGTHS]] : tensor<2xi32>, tensor<2xi32>) mask(#attn.causal)
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[LENGTHS]] : tensor<2x4x16x16xf32>, tensor<2xi32>) outs(%[[OUT]]
+func.func @padded(%q: !t, %k: !t, %v: !t, %out: !t, %lengths: tensor<2xi32>) -> !t {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
+      sequences padded(%lengths, %lengths : tensor<2xi32>, tensor<2xi32>) mask(#attn.causal) -> !t
+  return %0 : !t
+}

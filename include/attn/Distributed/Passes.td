@@ -57,6 +57,29 @@ def AttnShardAttentionPass
     ranks. With `key_lengths`, rank `r` has keys from `r * capacity` on of each sequence,
     where `capacity` is the length of its part of the cache. There are no gradients.
 
+    With `sequences packed`, the packed tensors are cut into chunks of rows as others are,
+    so that a sequence may be in several chunks, and a chunk have several sequences.
+    Boundaries are positions in the whole and the same on all ranks. Each attention gets
+    the boundaries within its chunks, in which sequences without a row are empty:
+
+    ```mlir
+    %local = linalg.generic ... // cu[n] -> min(max(cu[n], first), first + length) - first
+    %out, %lse = attn.attention ins(%q, %k, %v : ...) outs(...)
+        sequences packed(%local, %local_keys : tensor<?xi32>, tensor<?xi32>)
+    ```
+
+    | mask | of an attention to a chunk |
+    |---|---|
+    | none, or one that keeps all pairs of a sequence in these chunks | none |
+    | `#attn.causal` or a window, and the same boundaries of queries and keys | the same, with a rank's own chunk; with all keys if it keeps none behind a query |
+    | others, and regions that use positions | a region that adds the position of each sequence's first row in a chunk |
+
+    Tiles are skipped in all cases. Boundaries that are the same value and static lengths
+    let ring steps be left out as without sequences, by the rows that a query may attend to
+    wherever sequences begin. Partial results are 0, and -inf for `lse`, in rows of no
+    sequence, which keep the contents of the destination in the end. `ulysses` leaves
+    boundaries as they are, and is the only method for `sequences padded`.
+
     In a ring, the next chunk travels while a rank attends to the present one
     (`attn.overlap`), and `attn.merge` combines the results of all steps.
     The method `ring` is ring attention (Liu et al. 2023). Its partial results are f32.
@@ -137,7 +160,7 @@ def AttnShardAttentionPass
     the last one of tensors with fewer dimensions. If
     they add up rows in f32 from 0 on, such as the gradient of sinks, all ranks
     gather the results of all ranks (`attn.comm.all_gather`) and add them up in the same
-    order. `linalg.index` is a position in the whole, which `zigzag` does not take.
+    order. `linalg.index` is a position in the whole.
     `linalg.softmax`, `tensor.cast`, `tensor.concat`, `tensor.extract_slice` and
     `tensor.insert_slice` can be among these operations if they leave dimension 2 as it
     is. `tensor.dim` is the length of the whole, except where it is a size of a chunk.
@@ -186,10 +209,11 @@ def AttnShardAttentionPass
     The pass runs before scheduling. An attention or a gradient that it cannot
     distribute is an error:
 
-    - one with `sequences`, `key_lengths`, `page_table`, `reads`, `block_mask`,
-      `identity`, `dropout_mask`, `positions`, `dcaptures`, or a `query` or `epilogue`
-      region; `distattention` takes `key_lengths` where no mask, region or dropout depends
-      on positions, as a causal mask of one query does not
+    - one with `sequences packed_queries`, `key_lengths`, `page_table`, `reads`,
+      `block_mask`, `identity`, `dropout_mask`, `positions`, `dcaptures`, or a `query` or
+      `epilogue` region; `distattention` takes `key_lengths` where no mask, region or dropout
+      depends on positions, as a causal mask of one query does not
+    - `sequences padded` with another method than `ulysses`, and `sequences` with `dropout`
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
       chunks in which no word of a keep mask begins
     - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`

@@ -362,9 +362,7 @@ class Inputs:
         self.attended = np.broadcast_to(case.attended(*at, case.keys - case.queries), shape)
         q, k, v = (x.astype(np.float64) for x in (self.q, self.repeat(self.k), self.repeat(self.v)))
         score = np.einsum("bhid,bhjd->bhij", q, k) * DIM**-0.5
-        if case.bias:
-            score = score + self.bias[:, None, :]
-        score = np.where(self.attended, score, -np.inf)
+        score = np.where(self.attended, self.modify_score(score), -np.inf)
         sink = self.sinks if case.sinks else np.full(HEADS, -np.inf)
         logits = np.concatenate([score, np.broadcast_to(sink[:, None, None], (*shape[:3], 1))], -1)
         largest = logits.max(-1, keepdims=True)
@@ -381,6 +379,13 @@ class Inputs:
         if gradient:
             self.differentiate(q, k, v, p, kept)
 
+    def modify_score(self, score):
+        return score + self.bias[:, None, :] if self.case.bias else score
+
+    def modify_score_grad(self, grad):
+        """The gradient of scores from the gradient of modified scores."""
+        return grad
+
     def repeat(self, heads):
         """A head of keys or values for each query head."""
         return heads.repeat(HEADS // heads.shape[1], 1)
@@ -392,7 +397,7 @@ class Inputs:
         dp = np.zeros_like(p)
         dp[..., :-1] = np.einsum("bhid,bhjd->bhij", dout, v) * kept
         dlogits = p * (dp - (p * dp).sum(-1, keepdims=True) + dlse[..., None])
-        dscore = dlogits[..., :-1] * DIM**-0.5
+        dscore = self.modify_score_grad(dlogits[..., :-1]) * DIM**-0.5
         add_up = lambda x, heads: x.reshape(BATCH, heads, HEADS // heads, *x.shape[2:]).sum(2)
         self.expected["dq"] = np.einsum("bhij,bhjd->bhid", dscore, k)
         self.expected["dk"] = add_up(np.einsum("bhij,bhid->bhjd", dscore, q), case.key_heads)

@@ -1,0 +1,102 @@
+//===- SequenceShard.h - Packed sequences of one rank -----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Ranks have rows of tensors of packed sequences, whose boundaries are
+// positions in the whole. A shard, some rows of queries and of keys, has
+// boundaries of its own, and its masks and regions see the positions within
+// whole sequences.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_DISTRIBUTED_SEQUENCESHARD_H
+#define ATTN_LIB_DISTRIBUTED_SEQUENCESHARD_H
+
+#include "RingSchedule.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::attn {
+
+/// Why `op`, which may have `sequences`, cannot be distributed over ranks;
+/// empty if it can. With `allHaveKeys`, ranks exchange heads for positions.
+std::string whyNotShardSequences(AttentionOpInterface op, bool allHaveKeys);
+
+/// `findReachableChunks` for packed sequences, which may begin anywhere.
+ReachableChunks findReachableChunksOfSequences(AttentionOpInterface op,
+                                               int64_t chunks);
+
+/// For each of `chunks` chunks of queries, the chunks of keys of which they
+/// attend to all keys of the same sequence. `queries` and `keys` are the
+/// lengths of the whole.
+ReachableChunks findFullChunksOfSequences(AttentionOpInterface op,
+                                          int64_t queries, int64_t keys,
+                                          int64_t chunks);
+
+/// The mask of `op`, aligned to the bottom right corner, if it is causal or a
+/// window, nothing else decides which pairs attend, and queries and keys have
+/// the same boundaries: then it depends on distances between rows alone. Null
+/// otherwise, and with `isBefore` if it keeps keys behind a query.
+MaskAttrInterface getMaskOfDistances(AttentionOpInterface op, bool isBefore);
+
+/// Whether a region of `op` uses the position of the query or the key, or the
+/// head.
+bool usesRowsInRegions(AttentionOpInterface op, bool hasMaskMod);
+bool usesHeadInRegions(AttentionOpInterface op);
+
+/// Some rows of the whole: `length` from `first` on, of `total`.
+struct ShardRows {
+  Value first, length, total;
+};
+
+/// Emits the boundaries within `rows` of sequences with `boundaries` in the
+/// whole. Sequences that have no row there are empty. Ones that are out of
+/// bounds of the whole stay so on ranks with its first or last rows: attention
+/// reports them.
+Value emitBoundariesInRows(ImplicitLocOpBuilder &b, Value boundaries,
+                           const ShardRows &rows);
+
+/// Emits `boundaries` that end at row `end` of the whole.
+Value emitBoundariesUpTo(ImplicitLocOpBuilder &b, Value boundaries, Value end);
+
+/// Emits, for each sequence, the position within it of its first row that is
+/// not before row `first` of the whole.
+Value emitFirstPositions(ImplicitLocOpBuilder &b, Value boundaries,
+                         Value first);
+
+/// Emits `value` in the type of `destination`: the rows that belong to a
+/// sequence of `boundaries`, or of lengths if `layout` says so. Other rows keep
+/// the contents of `destination`. `first` is the number of the first row in the
+/// whole.
+Value emitInSequences(ImplicitLocOpBuilder &b, Value value, Value destination,
+                      Value boundaries, SequenceLayout layout, Value first);
+
+/// Where a shard is in the whole attention.
+struct ShardPlace {
+  ShardPlace(Value positions = nullptr) : positions(positions) {}
+
+  /// The operand `positions`; null if it makes no difference.
+  Value positions;
+  /// The boundaries of sequences within the shard; null if they are the same as
+  /// in the whole.
+  Value querySequences = nullptr, keySequences = nullptr;
+  /// The position within its sequence of each sequence's first query and key,
+  /// and the number of the first head, where masks or regions see other ones
+  /// than the shard has.
+  Value firstQueries = nullptr, firstKeys = nullptr, firstHead = nullptr;
+  /// Whether the mask keeps all pairs.
+  bool isFull = false;
+  /// A mask of positions within the shard instead of the mask, unless null.
+  MaskAttrInterface localMask = nullptr;
+};
+
+/// Makes `shard`, a copy of an attention or a gradient, the shard at `place`.
+void assignPlace(Operation *shard, const ShardPlace &place);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_DISTRIBUTED_SEQUENCESHARD_H
