@@ -12,12 +12,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "MethodTime.h"
+#include "ProgramWriter.h"
 #include "SequenceShard.h"
 #include "TravellingRows.h"
-#include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
-#include "attn/PerfModel/Capacity.h"
-#include "attn/PerfModel/DeviceTime.h"
 #include "attn/PerfModel/Roofline.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -122,124 +120,10 @@ std::string attn::whyNotCut(Operation *op, StringRef name, Value value,
 }
 
 //===----------------------------------------------------------------------===//
-// Sizes
-//===----------------------------------------------------------------------===//
-
-static constexpr double f32Bytes = 4;
-
-namespace {
-/// Bytes of the tensors of one attention, for all positions and heads.
-struct AttentionBytes {
-  double query, key, value, out, lse;
-  /// The same in f32.
-  double queryF32, keyF32, valueF32, outF32;
-  int64_t queries, keys;
-
-  AttentionBytes(AttentionOpInterface op, const CostAssumptions &assumptions);
-
-  double getKeyValues() const { return key + value; }
-  /// Gradients of keys and values that are not rounded yet.
-  double getKeyGradients() const { return keyF32 + valueF32; }
-  /// Partial results of attention.
-  double getPartial() const { return outF32 + lse; }
-};
-} // namespace
-
-AttentionBytes::AttentionBytes(AttentionOpInterface op,
-                               const CostAssumptions &assumptions) {
-  VisitedTiles tiles(op, assumptions);
-  queries = tiles.getNumQueries();
-  keys = tiles.getNumKeys();
-  double heads = tiles.getNumHeads();
-  double batch = heads / double(op.getNumQueryHeads());
-  lse = heads * double(queries) * f32Bytes;
-  auto count = [&](double rows, int64_t headDim) {
-    return rows * double(headDim);
-  };
-  auto getHeads = [&](Value value) { return double(getDimSize(value, 1)); };
-  double queryRows = heads * double(queries);
-  double keyRows = batch * getHeads(op.getKey()) * double(keys);
-  double valueRows = batch * getHeads(op.getValue()) * double(keys);
-  queryF32 = f32Bytes * count(queryRows, op.getQKHeadDim());
-  outF32 = f32Bytes * count(queryRows, op.getVHeadDim());
-  keyF32 = f32Bytes * count(keyRows, op.getQKHeadDim());
-  valueF32 = f32Bytes * count(valueRows, op.getVHeadDim());
-  auto scale = [&](double bytes, Value value) {
-    return bytes / f32Bytes * double(getElementBytes(value));
-  };
-  query = scale(queryF32, op.getQuery());
-  out = scale(outF32, op.getQuery());
-  key = scale(keyF32, op.getKey());
-  value = scale(valueF32, op.getValue());
-}
-
-static bool isGradient(AttentionOpInterface op) {
-  return isa<AttentionGradOp>(op.getOperation());
-}
-
-//===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Writes the programs of a group of ranks.
-class ProgramWriter {
-public:
-  ProgramWriter(int64_t ranks, const RankLinks &links,
-                const DeviceModel &device)
-      : programs(ranks), links(links), device(device), sent(size_t(ranks)) {}
-
-  int64_t getNumRanks() const { return programs.getNumRanks(); }
-  const RankPrograms &get() const { return programs; }
-  const RankLinks &getLinks() const { return links; }
-  double getMostSent() const { return *llvm::max_element(sent); }
-
-  /// Seconds of a kernel that moves `bytes`.
-  double getMoveSeconds(double bytes) const {
-    return double(device.launchNs) * 1e-9 +
-           getMemorySeconds(bytes, Traffic::ReadAndWrite, device);
-  }
-  /// Adds a step to the program of each rank.
-  void addSteps(function_ref<double(int64_t)> getSeconds) {
-    for (int64_t rank = 0; rank < getNumRanks(); ++rank)
-      programs.addStep(rank, getSeconds(rank));
-  }
-  /// Adds a step in which each rank moves `bytes`, unless there are none.
-  void addMove(double bytes) {
-    if (bytes > 0)
-      addSteps([&](int64_t) { return getMoveSeconds(bytes); });
-  }
-  /// Adds a step in which each rank adds up `parts` f32 tensors of `bytes`.
-  void addSum(double bytes, int64_t parts) {
-    double seconds = getMoveSeconds(double(parts + 1) * bytes) +
-                     device.calibration.gradientPart * bytes / f32Bytes;
-    addSteps([&](int64_t) { return seconds; });
-  }
-  /// Adds a step in which each rank orders `bytes` by heads, or by positions.
-  void addOrder(double bytes) {
-    addMove((1 + device.calibration.headOrder) * 2 * bytes);
-  }
-  void addMessage(int64_t from, int64_t to, double bytes) {
-    programs.addMessage(from, to, bytes);
-    sent[size_t(from)] += bytes;
-  }
-  /// Adds a step in which all ranks exchange: `seconds` are by a closed form,
-  /// and each rank sends `bytes`.
-  void addCollective(double seconds, double bytes) {
-    addSteps([](int64_t) { return 0.0; });
-    auto all = llvm::to_vector(llvm::seq(getNumRanks()));
-    programs.addCollective(all, seconds);
-    for (double &of : sent)
-      of += bytes;
-  }
-
-private:
-  RankPrograms programs;
-  RankLinks links;
-  const DeviceModel &device;
-  SmallVector<double> sent;
-};
-
 /// Writes the ring of one attention, as `ShardEmitter::emitRing` emits it.
 class RingWriter {
 public:
@@ -274,8 +158,7 @@ private:
   SmallVector<RingStep> steps;
   /// The part of the rows of keys that goes from rank to rank.
   double sentPart = 1;
-  /// Seconds of the kernels of each pair of chunks.
-  std::vector<double> pairs;
+  PairTimes pairs;
   /// Of the present step: whether any rank attends, by slots.
   SmallVector<SmallVector<bool, 2>, 2> attends;
 };
@@ -284,31 +167,17 @@ private:
 RingWriter::RingWriter(ProgramWriter &writer, AttentionOpInterface op,
                        ShardKernels &kernels, ChunkPlacement placement,
                        int64_t headParts, const CostAssumptions &assumptions)
-    : writer(writer), isGradient(::isGradient(op)), placement(placement),
+    : writer(writer), isGradient(attn::isGradient(op)), placement(placement),
       headParts(headParts), bytes(op, assumptions) {
   int64_t chunks = placement.getNumChunks();
   ShardSizes sizes{bytes.queries / chunks, bytes.keys / chunks, headParts,
                    /*isPartial=*/true};
-  ChunkDensities densities = kernels.getDensities(sizes, chunks);
-  // The lengths of the operands say whether steps can be left out.
-  bool isStatic =
-      !ShapedType::isDynamic(getDimSize(op.getQuery(), sequenceDim)) &&
-      !ShapedType::isDynamic(getDimSize(op.getKey(), sequenceDim));
-  ReachableChunks reachable = densities.getReachable();
-  if (!isStatic)
-    reachable.assign(size_t(chunks), llvm::BitVector(chunks, true));
-  steps = scheduleRing(reachable, placement);
+  pairs = PairTimes(op, kernels, sizes, chunks);
+  steps = scheduleRing(pairs.reachable, placement);
   if (placement.chunksPerRank == 1)
     if (std::optional<ChunkRows> sent =
-            findTravellingRows(op, reachable, chunks))
+            findTravellingRows(op, pairs.reachable, chunks))
       sentPart = double(sent->size) / double(sizes.keys);
-  pairs.reserve(size_t(chunks * chunks));
-  for (int64_t query = 0; query < chunks; ++query)
-    for (int64_t key = 0; key < chunks; ++key) {
-      const TileDensity &density = densities.get(query, key);
-      pairs.push_back(
-          reachable[query].test(key) ? kernels.getSeconds(sizes, density) : 0);
-    }
 }
 
 /// Seconds of a rank for its queries of a slot and its keys of another one, if
@@ -322,7 +191,7 @@ double RingWriter::getPair(const RingStep &step, int64_t rank,
   int64_t query = placement.getChunk(rank, querySlot);
   int64_t key =
       placement.getChunk((rank + ranks - step.number) % ranks, keySlot);
-  return pairs[size_t(query * placement.getNumChunks() + key)];
+  return pairs.get(query, key);
 }
 
 double RingWriter::getForward(const RingStep &step, int64_t rank) const {

@@ -1,0 +1,72 @@
+//===- ProgramWriter.cpp - Programs of ranks
+//-------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramWriter.h"
+#include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/PerfModel/Capacity.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+bool attn::isGradient(AttentionOpInterface op) {
+  return isa<AttentionGradOp>(op.getOperation());
+}
+
+AttentionBytes::AttentionBytes(AttentionOpInterface op,
+                               const CostAssumptions &assumptions) {
+  VisitedTiles tiles(op, assumptions);
+  queries = tiles.getNumQueries();
+  keys = tiles.getNumKeys();
+  double heads = tiles.getNumHeads();
+  double batch = heads / double(op.getNumQueryHeads());
+  lse = heads * double(queries) * f32Bytes;
+  auto count = [&](double rows, int64_t headDim) {
+    return rows * double(headDim);
+  };
+  auto getHeads = [&](Value value) { return double(getDimSize(value, 1)); };
+  double queryRows = heads * double(queries);
+  double keyRows = batch * getHeads(op.getKey()) * double(keys);
+  double valueRows = batch * getHeads(op.getValue()) * double(keys);
+  queryF32 = f32Bytes * count(queryRows, op.getQKHeadDim());
+  outF32 = f32Bytes * count(queryRows, op.getVHeadDim());
+  keyF32 = f32Bytes * count(keyRows, op.getQKHeadDim());
+  valueF32 = f32Bytes * count(valueRows, op.getVHeadDim());
+  auto scale = [&](double bytes, Value value) {
+    return bytes / f32Bytes * double(getElementBytes(value));
+  };
+  query = scale(queryF32, op.getQuery());
+  out = scale(outF32, op.getQuery());
+  key = scale(keyF32, op.getKey());
+  value = scale(valueF32, op.getValue());
+}
+
+/// The most chunks of which all pairs are analysed, in about 0.1 ms each. Tiles
+/// of kernels may be in two chunks, which matters less if there are many.
+static constexpr int64_t mostAnalysedChunks = 64;
+
+PairTimes::PairTimes(AttentionOpInterface op, ShardKernels &kernels,
+                     const ShardSizes &sizes, int64_t chunks)
+    : chunks(chunks) {
+  ChunkDensities densities = kernels.getDensities(sizes, chunks);
+  // The lengths of the operands say whether pairs can be left out.
+  bool isStatic =
+      !ShapedType::isDynamic(getDimSize(op.getQuery(), sequenceDim)) &&
+      !ShapedType::isDynamic(getDimSize(op.getKey(), sequenceDim));
+  reachable = isStatic && chunks > mostAnalysedChunks
+                  ? densities.getReachable()
+                  : findReachableChunks(op, chunks);
+  seconds.reserve(size_t(chunks * chunks));
+  for (int64_t query = 0; query < chunks; ++query)
+    for (int64_t key = 0; key < chunks; ++key) {
+      const TileDensity &density = densities.get(query, key);
+      seconds.push_back(
+          reachable[query].test(key) ? kernels.getSeconds(sizes, density) : 0);
+    }
+}
