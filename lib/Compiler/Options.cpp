@@ -132,12 +132,13 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     auto method = llvm::StringSwitch<std::optional<ShardMethod>>(value)
                       .Case("ring", ShardMethod::Ring)
                       .Case("zigzag", ShardMethod::Zigzag)
+                      .Case("lightseq", ShardMethod::LightSeq)
                       .Case("allgather", ShardMethod::AllGather)
                       .Case("ulysses", ShardMethod::Ulysses)
                       .Default(std::nullopt);
     options.shardMethod = method.value_or(options.shardMethod);
     return expect(method.has_value(), name, value,
-                  "ring, zigzag, allgather or ulysses");
+                  "ring, zigzag, lightseq, allgather or ulysses");
   }
   constexpr StringLiteral anyNumber = "a number from 0";
   if (name == "ptx-version")

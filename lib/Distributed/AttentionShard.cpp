@@ -52,6 +52,13 @@ private:
   Values emitRingResults(const RingStep &) override {
     return getValues(results);
   }
+  Values getRows() override { return {attention.getQuery()}; }
+  PairValues emitPairDestinations() override;
+  SmallVector<APFloat> getNothing() override;
+  Values emitPair(ValueRange rows, KeyValues keys, Value positions,
+                  bool isFirst, ValueRange destinations) override;
+  Values emitTotal(ArrayRef<Values> terms) override;
+  Values emitResults(ArrayRef<Values> ofQueries, ArrayRef<Values>) override;
 
   RankedTensorType getOutType() {
     return RankedTensorType::get(slotShape, b.getF32Type());
@@ -84,6 +91,8 @@ private:
   /// The results of all ranks, of which this one has `partial`.
   SmallVector<Partial> emitGatheredPartials(Partial partial);
   Partial emitMerge(ArrayRef<Partial> partials, Partial destination);
+  /// The same of partial results as values.
+  Partial emitMerge(ArrayRef<Values> partials, Partial destination);
 
   /// The results of `step` with the queries of one slot and the keys of one.
   Partial emitPartial(const RingStep &step, int64_t querySlot, int64_t keySlot,
@@ -370,10 +379,9 @@ AttentionShard::Partial
 AttentionShard::emitPartialIfAttending(const RingStep &step, int64_t querySlot,
                                        int64_t keySlot) {
   Partial destination = emitPartialDestination();
-  const llvm::fltSemantics &f32 = APFloat::IEEEsingle();
   Values partial = emitIfMember(
       step.getAttending(querySlot, keySlot), {destination.out, destination.lse},
-      {APFloat::getZero(f32), APFloat::getInf(f32, /*Negative=*/true)}, [&] {
+      getNothing(), [&] {
         return getValues(emitPartial(step, querySlot, keySlot, destination));
       });
   return {partial[0], partial[1]};
@@ -432,4 +440,47 @@ void AttentionShard::finishStep(const RingStep &step, ValueRange computed,
       state[slot] = {computed[0], computed[1]};
       computed = computed.drop_front(2);
     }
+}
+
+//===----------------------------------------------------------------------===//
+// Pairs of chunks
+//===----------------------------------------------------------------------===//
+
+AttentionShard::PairValues AttentionShard::emitPairDestinations() {
+  // A step has destinations for two pairs, of which CSE would make one.
+  Value like = attention.getQuery();
+  return {{emitAllocation(b, getOutType(), like),
+           emitAllocation(b, getLseType(), like)},
+          {}};
+}
+
+SmallVector<APFloat> AttentionShard::getNothing() {
+  const llvm::fltSemantics &f32 = APFloat::IEEEsingle();
+  return {APFloat::getZero(f32), APFloat::getInf(f32, /*Negative=*/true)};
+}
+
+AttentionShard::Values AttentionShard::emitPair(ValueRange rows, KeyValues keys,
+                                                Value positions, bool isFirst,
+                                                ValueRange destinations) {
+  // A sink counts once.
+  return getValues(emitAttention(rows.front(), keys, positions,
+                                 {destinations[0], destinations[1]},
+                                 isFirst ? attention.getSinks() : Value()));
+}
+
+AttentionShard::Partial AttentionShard::emitMerge(ArrayRef<Values> partials,
+                                                  Partial destination) {
+  SmallVector<Partial> merged;
+  for (const Values &partial : partials)
+    merged.push_back({partial[0], partial[1]});
+  return emitMerge(merged, destination);
+}
+
+AttentionShard::Values AttentionShard::emitTotal(ArrayRef<Values> terms) {
+  return getValues(emitMerge(terms, emitPartialDestination()));
+}
+
+AttentionShard::Values AttentionShard::emitResults(ArrayRef<Values> ofQueries,
+                                                   ArrayRef<Values>) {
+  return getValues(emitMerge(ofQueries, results));
 }

@@ -27,6 +27,7 @@ using namespace mlir::attn;
 /// the least memory.
 static constexpr std::pair<RankMethod, ShardMethod> shardMethods[] = {
     {RankMethod::Ring, ShardMethod::Ring},
+    {RankMethod::LightSeq, ShardMethod::LightSeq},
     {RankMethod::AllGather, ShardMethod::AllGather},
     {RankMethod::Zigzag, ShardMethod::Zigzag},
     {RankMethod::Ulysses, ShardMethod::Ulysses}};

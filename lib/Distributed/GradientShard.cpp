@@ -39,6 +39,16 @@ private:
   void finishStep(const RingStep &step, ValueRange computed,
                   ValueRange transferred) override;
   Values emitRingResults(const RingStep &last) override;
+  Values getRows() override;
+  PairValues emitPairDestinations() override;
+  SmallVector<APFloat> getNothing() override {
+    return {APFloat::getZero(APFloat::IEEEsingle())};
+  }
+  Values emitPair(ValueRange rows, KeyValues keys, Value positions,
+                  bool isFirst, ValueRange destinations) override;
+  Values emitTotal(ArrayRef<Values> terms) override;
+  Values emitResults(ArrayRef<Values> ofQueries,
+                     ArrayRef<Values> ofKeys) override;
 
   /// A new f32 tensor for the gradient of `like`.
   Value emitAccumulator(Value like) {
@@ -99,17 +109,22 @@ attn::createGradientShard(OpBuilder &builder, AttentionGradOp op,
   return std::make_unique<GradientShard>(builder, op, placement, rank);
 }
 
+/// The operands of `grad` with rows of queries.
+static SmallVector<OpOperand *> getRowOperands(AttentionGradOp grad) {
+  SmallVector<OpOperand *> rows = {&grad.getQueryMutable(),
+                                   &grad.getOutMutable(), &grad.getLseMutable(),
+                                   &grad.getDoutMutable()};
+  llvm::append_range(rows, llvm::make_pointer_range(grad.getDlseMutable()));
+  return rows;
+}
+
 GradientShard::Values
 GradientShard::emitGradient(function_ref<Value(Value)> getRows, KeyValues keys,
                             const ShardPlace &place, ValueRange destinations) {
   auto shard = cast<AttentionGradOp>(emitCopy(destinations.getTypes()));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(shard);
-  SmallVector<OpOperand *> rows = {
-      &shard.getQueryMutable(), &shard.getOutMutable(), &shard.getLseMutable(),
-      &shard.getDoutMutable()};
-  llvm::append_range(rows, llvm::make_pointer_range(shard.getDlseMutable()));
-  for (OpOperand *operand : rows)
+  for (OpOperand *operand : getRowOperands(shard))
     operand->set(getRows(operand->get()));
   shard.getKeyMutable().assign(keys.key);
   shard.getValueMutable().assign(keys.value);
@@ -311,4 +326,57 @@ GradientShard::Values GradientShard::emitRingResults(const RingStep &last) {
   Value dvalue = emitDestination(grad.getDvalue(), grad.getValue());
   return {dquery, emitKeyRows(returned.key, dkey),
           emitKeyRows(returned.value, dvalue)};
+}
+
+//===----------------------------------------------------------------------===//
+// Pairs of chunks
+//===----------------------------------------------------------------------===//
+
+GradientShard::Values GradientShard::getRows() {
+  Values rows;
+  for (OpOperand *operand : getRowOperands(grad))
+    rows.push_back(operand->get());
+  return rows;
+}
+
+GradientShard::PairValues GradientShard::emitPairDestinations() {
+  auto emitNew = [&](Value like) {
+    return emitAllocation(b, getTensorType(like).clone(b.getF32Type()), like);
+  };
+  return {{emitNew(grad.getQuery())},
+          {emitNew(grad.getKey()), emitNew(grad.getValue())}};
+}
+
+GradientShard::Values GradientShard::emitPair(ValueRange rows, KeyValues keys,
+                                              Value positions, bool,
+                                              ValueRange destinations) {
+  auto getNext = [&](Value) {
+    Value next = rows.front();
+    rows = rows.drop_front();
+    return next;
+  };
+  return emitGradient(getNext, keys, positions, destinations);
+}
+
+GradientShard::Values GradientShard::emitTotal(ArrayRef<Values> terms) {
+  Values totals;
+  for (size_t number = 0; number < terms.front().size(); ++number) {
+    Values ofNumber;
+    for (const Values &term : terms)
+      ofNumber.push_back(term[number]);
+    totals.push_back(emitSum(b, ofNumber));
+  }
+  return totals;
+}
+
+GradientShard::Values GradientShard::emitResults(ArrayRef<Values> ofQueries,
+                                                 ArrayRef<Values> ofKeys) {
+  Values sums = emitTotal(ofQueries);
+  llvm::append_range(sums, emitTotal(ofKeys));
+  Values results;
+  for (auto [sum, destination, like] : llvm::zip_equal(
+           sums, ValueRange{grad.getDquery(), grad.getDkey(), grad.getDvalue()},
+           ValueRange{grad.getQuery(), grad.getKey(), grad.getValue()}))
+    results.push_back(emitRounded(b, sum, emitDestination(destination, like)));
+  return results;
 }

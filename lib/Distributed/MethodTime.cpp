@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MethodTime.h"
+#include "LightSeqTime.h"
 #include "ProgramWriter.h"
 #include "SequenceShard.h"
 #include "TravellingRows.h"
@@ -27,8 +28,8 @@ using namespace mlir::attn;
 
 ArrayRef<RankMethod> attn::getRankMethods() {
   static constexpr RankMethod methods[] = {
-      RankMethod::AllGather, RankMethod::Ring, RankMethod::Zigzag,
-      RankMethod::Ulysses, RankMethod::Usp};
+      RankMethod::AllGather, RankMethod::Ring,    RankMethod::Zigzag,
+      RankMethod::LightSeq,  RankMethod::Ulysses, RankMethod::Usp};
   return methods;
 }
 
@@ -40,6 +41,8 @@ StringRef attn::stringifyRankMethod(RankMethod method) {
     return "ring";
   case RankMethod::Zigzag:
     return "zigzag";
+  case RankMethod::LightSeq:
+    return "lightseq";
   case RankMethod::Ulysses:
     return "ulysses";
   case RankMethod::Usp:
@@ -553,6 +556,8 @@ MethodTime MethodModel::estimate(RankMethod method, int64_t ranks) {
         writeAllGather(writer, op, *of,
                        gathered.insert(op.getKey().getAsOpaquePointer()).second,
                        assumptions);
+      else if (method == RankMethod::LightSeq)
+        writeLightSeq(writer, op, *of, assumptions);
       else
         RingWriter(writer, op, *of,
                    {ranks, method == RankMethod::Zigzag ? 2 : 1},

@@ -29,6 +29,9 @@ enum class RankMethod {
   AllGather,
   Ring,
   Zigzag,
+  /// Ranks that would be idle in a step of `Ring` compute for other ranks
+  /// (DISTFLASHATTN, Li et al. 2023).
+  LightSeq,
   /// Ranks exchange positions for heads before attention, and back after it
   /// (DeepSpeed-Ulysses, Jacobs et al. 2023).
   Ulysses,

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseMethod.h"
+#include "LightSeqShard.h"
 #include "LinearShard.h"
 #include "MethodTime.h"
 #include "RankTensors.h"
@@ -138,6 +139,8 @@ static StringRef getName(ShardMethod method) {
     return "ring";
   case ShardMethod::Zigzag:
     return "zigzag";
+  case ShardMethod::LightSeq:
+    return "lightseq";
   case ShardMethod::DistAttention:
     return "distattention";
   case ShardMethod::Ulysses:
@@ -605,10 +608,10 @@ void FunctionSharder::report(AttentionOpInterface op, ArrayRef<RingStep> steps,
 /// What ranks need, by the mask of the whole.
 RingNeeds FunctionSharder::findNeeds(AttentionOpInterface op) {
   RingNeeds needs;
-  if (!isRing())
+  if (!isRing() && method != ShardMethod::LightSeq)
     return needs;
   needs.reachable = findReachableChunks(op, placement.getNumChunks());
-  if (placement.chunksPerRank == 1)
+  if (method == ShardMethod::Ring)
     needs.sent =
         findTravellingRows(op, needs.reachable, placement.getNumChunks());
   return needs;
@@ -622,6 +625,11 @@ SmallVector<Value> FunctionSharder::emitShard(AttentionOpInterface op,
     return emitter->emitHeads();
   if (method == ShardMethod::DistAttention)
     return emitter->emitSegments();
+  if (method == ShardMethod::LightSeq) {
+    SmallVector<LightSeqStep> steps = scheduleLightSeq(needs.reachable);
+    reportLightSeq(op, steps);
+    return emitLightSeq(*emitter, steps);
+  }
   if (isRing()) {
     SmallVector<RingStep> steps = scheduleRing(needs.reachable, placement);
     report(op, steps, needs);

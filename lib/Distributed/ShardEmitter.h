@@ -73,6 +73,30 @@ protected:
   /// Emits the results after the last step.
   virtual Values emitRingResults(const RingStep &last) = 0;
 
+  /// Values of a pair of chunks: of its queries, and of its keys.
+  struct PairValues {
+    Values ofQueries, ofKeys;
+  };
+  /// The tensors with rows of queries that any rank needs to compute with these
+  /// queries. The queries are the first one.
+  virtual Values getRows() = 0;
+  /// New destinations for the f32 results of a pair.
+  virtual PairValues emitPairDestinations() = 0;
+  /// The contents of results of queries of a rank that has no keys; results of
+  /// keys are 0.
+  virtual SmallVector<APFloat> getNothing() = 0;
+  /// The results of a pair, of queries and then of keys. They go to
+  /// `destinations`. `isFirst` holds for one pair of each chunk of queries.
+  virtual Values emitPair(ValueRange rows, KeyValues keys, Value positions,
+                          bool isFirst, ValueRange destinations) = 0;
+  /// The results of queries, or of keys, of several pairs from the results of
+  /// each. These are used nowhere else.
+  virtual Values emitTotal(ArrayRef<Values> terms) = 0;
+  /// The results of the operation from results of the queries, and of the keys,
+  /// of this rank.
+  virtual Values emitResults(ArrayRef<Values> ofQueries,
+                             ArrayRef<Values> ofKeys) = 0;
+
   Value index(int64_t value);
   /// The number of positions of `tensor`.
   Value emitLength(Value tensor);
@@ -170,6 +194,7 @@ private:
                  int64_t slot);
   /// Whether all ranks that attend keep all pairs of a sequence.
   bool isFull(const RingStep &step, int64_t querySlot, int64_t keySlot) const;
+  friend class LightSeqEmitter;
 
   /// The first positions of a shard; null is 0.
   struct FirstPositions {

@@ -67,9 +67,26 @@ func.func @window(%q: !t, %k: !t, %v: !t) -> !t {
 !t = tensor<1x32x65540x128xbf16>
 
 // expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 65540)}}
-// expected-remark-re @below {{chose ulysses, {{[0-9]+}} us, of 3 methods for 4 ranks; runner-up: ring, }}
+// expected-remark-re @below {{chose ulysses, {{[0-9]+}} us, of 4 methods for 4 ranks; runner-up: lightseq, }}
 func.func @odd(%q: !t, %k: !t, %v: !t) -> !t {
   %e = tensor.empty() : !t
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<1x30x65540x128xbf16>
+
+// Neither have ranks as many heads.
+// CHECK-LABEL: func @odd_heads(
+// CHECK-COUNT-4: attn.attention ins(
+// expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 65540)}}
+// expected-remark @below {{ulysses cannot serve: number of heads of 'query' must be a multiple of 4, the ranks that divide them (was 30)}}
+// expected-remark-re @below {{chose lightseq, {{[0-9]+}} us, of 3 methods for 4 ranks; runner-up: }}
+func.func @odd_heads(%q: !t, %k: !t, %v: !t) -> !t {
+  %e = tensor.empty() : !t
+  // expected-remark @below {{balanced schedule of 4 ranks: 3 steps}}
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
   return %o : !t
 }
@@ -129,6 +146,7 @@ func.func @none(%q: !t) -> !t {
 // expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 62)}}
 // expected-remark @below {{ring cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
 // expected-remark @below {{allgather cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
+// expected-remark @below {{lightseq cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
 // expected-remark @below {{ulysses cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
 func.func @neither(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
   // expected-error @below {{dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}

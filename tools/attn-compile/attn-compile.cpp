@@ -111,7 +111,7 @@ struct Flags {
       "shard-method",
       cl::desc(
           "How ranks get the keys and values of one another: ring, zigzag, "
-          "allgather or ulysses, as in attn-shard-attention"),
+          "lightseq, allgather or ulysses, as in attn-shard-attention"),
       cl::init("ring"), cl::value_desc("method"), cl::cat(category)};
   cl::opt<bool> withReference{
       "with-reference",

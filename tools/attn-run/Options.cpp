@@ -52,7 +52,8 @@ Several ranks
                           parts of each rank, and join the outputs. All other
                           options do what they do for the whole. Functions run
                           on the host, and lengths must be static
-  --shard-method=METHOD   ring (the default), zigzag, allgather or ulysses
+  --shard-method=METHOD   ring (the default), zigzag, lightseq, allgather or
+                          ulysses
   --transport=HOW         threads: ranks are threads of this process; mpi: they
                           are processes that mpirun has started, of which rank 0
                           compiles, reads, prints and writes; auto (the
@@ -212,9 +213,9 @@ std::string OptionParser::parseChoice(const std::string &name,
   }
   if (name == "shard-method") {
     options.shardMethod = value;
-    return isOneOf({"ring", "zigzag", "allgather", "ulysses"})
+    return isOneOf({"ring", "zigzag", "lightseq", "allgather", "ulysses"})
                ? ""
-               : "ring, zigzag, allgather or ulysses";
+               : "ring, zigzag, lightseq, allgather or ulysses";
   }
   options.transport = value;
   return isOneOf({"auto", "threads", "mpi"}) ? "" : "auto, threads or mpi";

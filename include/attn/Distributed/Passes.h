@@ -26,6 +26,9 @@ enum class ShardMethod {
   Ring,
   /// The same, with chunks from both ends of the sequence on each rank.
   Zigzag,
+  /// The keys of one rank in a step, or its queries, of which the results are
+  /// returned.
+  LightSeq,
   /// All of them for some of the heads.
   Ulysses,
   /// None: ranks have the same queries, and merge their results.

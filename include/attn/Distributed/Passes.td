@@ -37,6 +37,7 @@ def AttnShardAttentionPass
     |---|---|---|---|
     | `allgather` | all keys and values at once | to all keys | all |
     | `ring` | a chunk in each of `ranks - 1` steps, from one rank to the next | to a chunk in a step | two chunks |
+    | `lightseq` | keys, or queries and their results, in each of `ranks / 2` steps with a causal mask | of a pair of chunks in a step | two chunks |
     | `distattention` | results of all ranks, for all queries | to a chunk | a chunk |
     | `ulysses` | heads of all tensors for positions | to all keys, of a part of the heads | a part of the heads of all |
 
@@ -44,6 +45,16 @@ def AttnShardAttentionPass
     chunk `r` and, behind it in its tensors, chunk `2 * ranks - 1 - r`. With a causal
     mask, each rank then attends to as many pairs. Attention to each chunk of keys is
     an operation of its own. Lengths must be static.
+
+    `lightseq` is the balanced schedule of DISTFLASHATTN (Li et al. 2023, arXiv:2310.03294).
+    Ranks have the chunks of `ring`. In step `t`, rank `r` computes one pair of chunks: of
+    its queries and the keys of rank `r - t`, modulo `ranks`, or, as a helper, of the
+    queries of rank `r - t` and its own keys. A helper returns the results, in f32, to the
+    owner of the queries, which merges them. Each pair that the mask reaches is computed
+    once. If the mask reaches only one of the pairs `(i, j)` and `(j, i)`, either rank can
+    compute it: the schedule gives each rank as few pairs as the mask permits. A causal mask
+    has `ranks / 2 + 1` steps, rounded down, and at most so many pairs of a rank. Without a
+    mask, nobody helps. Keys and queries go directly to the rank that needs them.
 
     `ulysses` is the method of DeepSpeed-Ulysses (Jacobs et al. 2023): each rank sends the
     heads of its positions to the ranks that compute them, attends with all positions of
@@ -143,7 +154,10 @@ def AttnShardAttentionPass
     |---|---|---|
     | `allgather` | of all keys at once | of all keys; ranks exchange their parts (`attn.comm.all_to_all`) and add them up |
     | `ring`, `zigzag` | the sum of all steps | follow their keys; each rank adds its part; the last holder returns the total |
+    | `lightseq` | the sum of all steps and of what helpers return | go directly to the owner of the keys, one step later |
     | `ulysses` | of some heads, sent to the ranks of the positions | the same; what several ranks have of a head is added up in f32 |
+
+    A helper of `lightseq` gets `out`, `lse`, `dout` and `dlse` with the queries.
 
     In a ring, ranks exchange the keys of the next step and the gradients of the step
     before while they compute. The last holder of keys, the last rank that attends to
@@ -234,6 +248,9 @@ def AttnShardAttentionPass
                clEnumValN(::mlir::attn::ShardMethod::Zigzag, "zigzag",
                           "the same, with chunks from both ends of the "
                           "sequence on each rank"),
+               clEnumValN(::mlir::attn::ShardMethod::LightSeq, "lightseq",
+                          "the keys of one rank in a step, or its queries, "
+                          "so that all ranks compute as many pairs of chunks"),
                clEnumValN(::mlir::attn::ShardMethod::DistAttention,
                           "distattention",
                           "none of them: ranks have the same queries and merge "

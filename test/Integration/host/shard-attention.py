@@ -48,7 +48,8 @@ SHORT_LIMIT_MS = 500
 SEND_RECV, ALL_GATHER, ALL_TO_ALL = 0, 1, 2  # attn_comm_kind
 # Functions of gradients: with the results of attention as arguments, or with the attention, and their names.
 RINGS = ("ring", "zigzag")
-METHODS = ("ring", "zigzag", "allgather", "ulysses")
+METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses")
+BALANCED = "lightseq"
 # It has no gradients: all ranks have the queries, and each has a segment of the keys.
 SEGMENTS = "distattention"
 ALONE, WITH_ATTENTION = "backward", "combined"
@@ -234,6 +235,9 @@ CASES = [
     Case("deterministic", "#attn.causal", causal, sinks=True, deterministic=True),
 ]  # fmt: skip
 
+
+# A number of ranks that does not divide the lengths of the others.
+FIVE_RANKS = Case("causal_five", "#attn.causal", causal, queries=240, keys=240, sinks=True)
 
 # For few queries: the numbers of keys of a KV cache, whose segments may be empty, full or in between.
 SEGMENT_CASES = [
@@ -563,11 +567,16 @@ def queries_of(method, rank, ranks, length):
     return np.arange(length) if method == SEGMENTS else positions_of(method, rank, ranks, length)
 
 
+def find_needs(attended, method, ranks):
+    """Whether each rank attends to keys of each other one."""
+    queries, keys = ([positions_of(method, rank, ranks, size) for rank in range(ranks)] for size in attended.shape[2:])
+    return [[bool(attended[:, :, queries[r]][..., keys[c]].any()) for c in range(ranks)] for r in range(ranks)]
+
+
 def count_messages(attended, method, ranks):
     """How often each rank sends keys in a ring, and how often it sends gradients to the owner of the keys: keys go on
     until no later rank attends to them, and their gradients come back from there."""
-    queries, keys = ([positions_of(method, rank, ranks, size) for rank in range(ranks)] for size in attended.shape[2:])
-    needs = [[attended[:, :, queries[r]][..., keys[c]].any() for c in range(ranks)] for r in range(ranks)]
+    needs = find_needs(attended, method, ranks)
     sent, returned = [0] * ranks, [0] * ranks
     for chunk in range(ranks):
         distances = [d for d in range(1, ranks) if needs[(chunk + d) % ranks][chunk]]
@@ -588,6 +597,46 @@ def count_sent_rows(attended, ranks):
     if not rows.size:
         return size
     return min(-(-(rows.max() + 1) // 64) * 64, size) - rows.min() // 64 * 64
+
+
+def count_causal_messages(rank, ranks):
+    """How often a rank of the balanced schedule sends keys, queries, results of queries and gradients of keys, with a
+    causal mask (docs/HowTo/ShardAttention.md)."""
+    half, helped = ranks // 2, (ranks - 1) // 2
+    keys = min(half, ranks - 1 - rank)
+    return keys, max(0, helped - keys), max(0, helped - rank), min(half, rank)
+
+
+def balanced_bytes(case, ranks, gradient, counts):
+    """The bytes of such messages."""
+    elements = BATCH * case.keys // ranks * (case.key_heads * DIM + case.value_heads * VALUE_DIM)
+    row, width = BATCH * case.queries // ranks * HEADS, case.storage.width
+    lse = row * 4
+    forward = elements * width, row * DIM * width, row * VALUE_DIM * 4 + lse, 0
+    rows = row * (DIM + 2 * VALUE_DIM) * width + lse * (1 + case.has_lse)
+    backward = elements * width, rows, row * DIM * 4, elements * 4
+    passes = {None: [forward], ALONE: [backward], WITH_ATTENTION: [forward, backward]}[gradient]
+    return sum(sum(np.multiply(counts, sizes)) for sizes in passes)
+
+
+def check_balanced_traffic(inputs, ranks, gradient, sent):
+    """Whether ranks sent as many bytes as a balanced schedule needs: each pair of chunks of two ranks is a message with
+    keys, or one with queries and one with their results."""
+    case, chunks = inputs.case, range(ranks)
+    needs = [[True] * ranks] * ranks if case.dynamic else find_needs(inputs.attended, BALANCED, ranks)
+    pairs = {(i, j) for i in chunks for j in chunks if i != j and needs[i][j]}
+    get_bytes = lambda counts: balanced_bytes(case, ranks, gradient, counts)
+    if case.is_exact and (len(pairs) == ranks * (ranks - 1) or pairs == {(i, j) for i in chunks for j in range(i)}):
+        causal_counts = [count_causal_messages(rank, ranks) for rank in chunks]
+        is_full = len(pairs) == ranks * (ranks - 1)
+        expected = [get_bytes((ranks - 1, 0, 0, ranks - 1) if is_full else causal_counts[rank]) for rank in chunks]
+        return [] if sent == expected else [f"ranks sent {sent} bytes, expected {expected}"]
+    # The schedule is free to choose the rank of a pair that is reached in one direction.
+    most = len(pairs) if case.is_exact else ranks * (ranks - 1)
+    helpers = range(ranks * (ranks - 1) // 2 + 1)
+    totals = {get_bytes((count - helped, helped, helped, count - helped))
+              for count in range(len(pairs), most + 1) for helped in helpers if helped <= count}  # fmt: skip
+    return [] if sum(sent) in totals else [f"ranks sent {sum(sent)} bytes, expected one of {sorted(totals)}"]
 
 
 def exchanged_bytes(case, ranks, gradient):
@@ -697,6 +746,13 @@ class Tester:
     def check_traffic(self, inputs, method, group, gradient, traffic):
         """Whether ranks sent what the method needs."""
         ranks, case, wrong = group.ranks, inputs.case, []
+        if method == BALANCED:
+            sinks = HEADS * 4 * (ranks - 1) if gradient and case.sinks else 0
+            for rank, found in enumerate(traffic):
+                if found[ALL_GATHER] != sinks or found[ALL_TO_ALL]:
+                    wrong.append(f"rank {rank} sent {found} bytes, expected {sinks} for the gradient of sinks")
+            sent = [found[SEND_RECV] for found in traffic]
+            return wrong + check_balanced_traffic(inputs, ranks, gradient, sent)
         counts, rows = ([ranks - 1] * ranks, [int(ranks > 1)] * ranks), case.keys // ranks
         if method in RINGS and not case.dynamic:
             counts = count_messages(inputs.attended, method, ranks)
@@ -831,7 +887,9 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
         inputs, function, wrong = Inputs(case, 1, ALONE), self.shard(case, method, ranks, ALONE), []
         # Two tensors in each call: keys and values, then their gradients, which come back at last.
         # With heads exchanged: seven operands and three gradients.
-        last = {"allgather": 4, "ulysses": 10}.get(method, 2 * (ranks - 1) * 2)
+        # The balanced schedule also exchanges five tensors of queries, and returns a gradient of queries. A rank may
+        # have all that it needs before the last call.
+        last = {"allgather": 4, "ulysses": 10, BALANCED: 17}.get(method, 2 * (ranks - 1) * 2)
         for number in range(last):
             faults = lambda rank: Faults(0, 0, number if rank == 1 else -1, DRIVER_ERROR, 0, -1, 0)
             group = self.group(ranks, faults=faults)
@@ -868,11 +926,13 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
         expect("a wrong size", run(size=2), INVALID_ARGUMENT, "has 2 ranks, expected 4")
         expect("no communicator", [call(function, right)], INVALID_ARGUMENT, "the thread has no communicator")
         found = run(faults=lambda rank: Faults(0, 0, 1 if rank == 1 else -1, DRIVER_ERROR, 0, -1, 0))
-        if method in RINGS:
+        if method in (*RINGS, BALANCED):
             expect("a failing call", found, DRIVER_ERROR, "rank 1: call 1 fails as it should")
             found = run(limit_ms=SHORT_LIMIT_MS,
                         faults=lambda rank: Faults(0, 0, -1, DRIVER_ERROR, 0, 2 if rank == 1 else -1, 0))
-            expect("a rank that stops", [found[rank] for rank in (2, 3)], IO_ERROR, "waited")
+            # Only rank 3 gets keys of rank 1 later than that in the balanced schedule.
+            waiting = (3,) if method == BALANCED else (2, 3)
+            expect("a rank that stops", [found[rank] for rank in waiting], IO_ERROR, "waited")
             expect("a rank that stops", [found[1]], DRIVER_ERROR, "rank 1: call 2 fails as it should")
         return wrong
 
@@ -891,7 +951,7 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
 def make_checks(tester, method, gradients):
     """The checks of a method with their names and numbers of ranks, of attention or of its gradients."""
     kinds = (ALONE, WITH_ATTENTION) if gradients else (None,)
-    for number, case in enumerate(CASES + SEGMENT_CASES * (method == SEGMENTS)):
+    for number, case in enumerate(CASES + SEGMENT_CASES * (method == SEGMENTS) + [FIVE_RANKS] * (method == BALANCED)):
         # Chunks of zigzag are slices, whose lengths must be static.
         if method == "zigzag" and case.dynamic:
             continue
@@ -899,8 +959,8 @@ def make_checks(tester, method, gradients):
         others = ("zigzag", "allgather", "ulysses")
         if gradients and case.name != "causal" and method in others and method != others[number % 3]:
             continue
-        usual = 2 if method == "zigzag" and gradients else 4
-        counts = (1, 2, 4) if method == "ulysses" else (1, 2, 3, 6)
+        usual = 2 if method == "zigzag" and gradients else 5 if case is FIVE_RANKS else 4
+        counts = {"ulysses": (1, 2, 4), BALANCED: (1, 2, 3, 4, 6)}.get(method, (1, 2, 3, 6))
         if case.name == "one_query":
             # More than are merged at once, and with sinks one more than as many.
             counts = (1, 16, 32)
