@@ -33,7 +33,7 @@ from attn.torch.process_groups import make_ranks  # noqa: E402
 from rank_threads import SECONDS, run_threads  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libattn_runtime.so").is_file(), reason="needs a build")
-METHODS = ("ring", "zigzag", "allgather", "ulysses")
+METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses")
 BATCH, HEADS, KEY_HEADS, LENGTH, DIM = 2, 4, 2, 96, 16
 DROPOUT, SEED = 0.25, 11
 SHORT_SECONDS = 3
@@ -611,7 +611,7 @@ def test_refusals_of_shards():
         assert texts[5] == (
             "function is add; pass sdpa, flex_attention, linear_attention or gated_delta_rule of attn.torch"
         )
-        assert texts[6] == "method is 'striped'; it must be one of ring, zigzag, allgather, ulysses, distattention"
+        assert texts[6] == "method is 'striped'; it must be one of ring, zigzag, lightseq, allgather, ulysses, distattention"
         assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[7]
 
 

@@ -48,7 +48,7 @@ from attn.torch.ops import _library, draw_state, read_variant, refuse_second_der
 from attn.torch.process_groups import Ranks, agree, find_place, find_ranks, make_ranks
 from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa
 
-METHODS = ("ring", "zigzag", "allgather", "ulysses", "distattention")
+METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses", "distattention")
 #: In which all ranks have all queries.
 SEGMENTS = "distattention"
 # How long ranks wait for each other: some compile longer than others.
@@ -141,13 +141,13 @@ def _check_heads(ranks: int, heads: int, key_heads: int, value_heads: int) -> No
     if heads % ranks:
         raise UnsupportedError(
             f"query has {heads} heads, which must be a multiple of {ranks}, the number of ranks, with the method "
-            "ulysses; the methods ring, zigzag and allgather take any"
+            "ulysses; the methods ring, zigzag, lightseq and allgather take any"
         )
     for name, shared in (("key", key_heads), ("value", value_heads)):
         if shared % ranks and ranks % shared:
             raise UnsupportedError(
                 f"{name} has {shared} heads, which must be a multiple or a divisor of {ranks}, the number of ranks, "
-                "with the method ulysses; the methods ring, zigzag and allgather take any"
+                "with the method ulysses; the methods ring, zigzag, lightseq and allgather take any"
             )
 
 
@@ -624,10 +624,10 @@ def context_parallel(
 
     ``group`` is a process group of ``torch.distributed``, a ``DeviceMesh`` of one dimension, None for all processes, or
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in
-    which causal masks leave all ranks equally much; "allgather", in which each rank gets all keys at once; or
-    "ulysses", in which ranks exchange heads for positions, so that each attends with all positions of some heads: the
-    number of ranks must divide the number of query heads, and of key heads and of value heads it must be a divisor or a
-    multiple.
+    which causal masks leave all ranks equally much; "lightseq", in which ranks that would be idle in a ring compute for
+    others; "allgather", in which each rank gets all keys at once; or "ulysses", in which ranks exchange heads for
+    positions, so that each attends with all positions of some heads: the number of ranks must divide the number of
+    query heads, and of key heads and of value heads it must be a divisor or a multiple.
 
     The method "distattention" is for decoding from a long KV cache: all ranks pass all queries and get all of the
     output, and each has a shard of the keys and values. It has no gradient. With ``key_lengths`` (``torch.int32``,

@@ -37,7 +37,7 @@ from attn.torch.process_groups import make_ranks  # noqa: E402
 from attn.torch.sdpa import _combine, make_kind  # noqa: E402
 
 shards = sys.modules["attn.torch.context_parallel"]
-METHODS = ("ring", "zigzag", "allgather", "ulysses")
+METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses")
 LENGTH, DIM, SEED, DROPOUT = 2048, 128, 5, 0.25
 # Errors of bf16: of values, and of gradients as a part of the largest one.
 VALUE_TOLERANCE, GRADIENT_TOLERANCE = 0.02, 0.03
