@@ -60,8 +60,7 @@ static SmallVector<AttentionOpInterface> findAttentions(ModuleOp module) {
     func.walk([&](AttentionOpInterface op) {
       if (isa<AttentionOp, AttentionGradOp>(op.getOperation()) &&
           isa<RankedTensorType>(op.getQuery().getType()) &&
-          !findOtherClause(op) &&
-          whyNotShardSequences(op, /*allHaveKeys=*/true).empty())
+          !findOtherClause(op) && whyNotShardSequences(op).empty())
         ops.push_back(op);
     });
   return ops;

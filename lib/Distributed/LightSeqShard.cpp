@@ -292,8 +292,10 @@ SmallVector<Value> LightSeqEmitter::emit(ArrayRef<LightSeqStep> steps) {
   int64_t ranks = shard.placement.ranks;
   // A ring writes the results of one step in place.
   if (steps.size() == 1)
-    return shard.emitRing(scheduleRing(
-        ReachableChunks(ranks, llvm::BitVector(ranks)), shard.placement));
+    return shard.emitRing(
+        scheduleRing(ReachableChunks(ranks, llvm::BitVector(ranks)),
+                     shard.placement),
+        /*sent=*/std::nullopt);
   for (const LightSeqStep &step : steps.drop_back())
     emitStep(step, &step + 1);
   emitStep(steps.back(), /*next=*/nullptr);

@@ -484,7 +484,7 @@ std::string attn::whyNotDivideHeads(AttentionOpInterface op, int64_t ranks) {
 std::string attn::whyNotCut(ArrayRef<AttentionOpInterface> ops,
                             ChunkPlacement placement) {
   for (AttentionOpInterface op : ops) {
-    if (std::string reason = whyNotShardSequences(op, placement.allHaveKeys);
+    if (std::string reason = whyNotShardSequences(op, placement);
         !reason.empty())
       return reason;
     for (const AttentionOperand &operand : op.getShapedOperands())
@@ -500,6 +500,7 @@ std::string MethodModel::whyNot(RankMethod method, int64_t ranks) {
   ChunkPlacement placement{ranks};
   placement.chunksPerRank = method == RankMethod::Zigzag ? 2 : 1;
   placement.allHaveKeys = method == RankMethod::Ulysses;
+  placement.isBalanced = method == RankMethod::LightSeq;
   std::string reason = whyNotCut(ops, placement);
   if (method != RankMethod::Ulysses && method != RankMethod::Usp)
     return reason;

@@ -39,6 +39,8 @@ struct ChunkPlacement {
   bool allHaveQueries = false;
   /// Whether ranks attend to all keys, those of some heads.
   bool allHaveKeys = false;
+  /// Whether ranks compute for one another (lightseq).
+  bool isBalanced = false;
 
   int64_t getNumChunks() const { return ranks * chunksPerRank; }
   /// The chunk number `slot` of `rank`.

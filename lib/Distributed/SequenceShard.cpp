@@ -27,7 +27,7 @@ using namespace mlir::attn;
 //===----------------------------------------------------------------------===//
 
 std::string attn::whyNotShardSequences(AttentionOpInterface op,
-                                       bool allHaveKeys) {
+                                       ChunkPlacement placement) {
   std::optional<SequenceLayout> layout = op.getSequenceLayout();
   if (!layout)
     return "";
@@ -35,8 +35,12 @@ std::string attn::whyNotShardSequences(AttentionOpInterface op,
       ("'sequences " + stringifySequenceLayout(*layout) + "'").str();
   if (*layout == SequenceLayout::PackedQueries)
     return "cannot be distributed over ranks with " + name;
-  if (*layout == SequenceLayout::Padded && !allHaveKeys)
+  if (*layout == SequenceLayout::Padded && !placement.allHaveKeys)
     return "with " + name + " can be distributed over ranks only by 'ulysses'";
+  if (placement.isBalanced)
+    return "with " + name +
+           " cannot be distributed over ranks by 'lightseq', but by 'ring', "
+           "'zigzag', 'allgather' or 'ulysses'";
   if (op.getDropoutAttr())
     return "with " + name +
            " and 'dropout' cannot be distributed over ranks: it drops "

@@ -22,9 +22,18 @@
 
 namespace mlir::attn {
 
-/// Why `op`, which may have `sequences`, cannot be distributed over ranks;
-/// empty if it can. With `allHaveKeys`, ranks exchange heads for positions.
-std::string whyNotShardSequences(AttentionOpInterface op, bool allHaveKeys);
+/// Why `op`, which may have `sequences`, cannot be distributed over ranks that
+/// have chunks by `placement`; empty if it can.
+std::string whyNotShardSequences(AttentionOpInterface op,
+                                 ChunkPlacement placement);
+
+/// Why no method can distribute `op`, which may have `sequences`; empty if one
+/// can.
+inline std::string whyNotShardSequences(AttentionOpInterface op) {
+  ChunkPlacement ofHeads{/*ranks=*/1};
+  ofHeads.allHaveKeys = true;
+  return whyNotShardSequences(op, ofHeads);
+}
 
 /// `findReachableChunks` for packed sequences, which may begin anywhere.
 ReachableChunks findReachableChunksOfSequences(AttentionOpInterface op,

@@ -76,12 +76,12 @@ static SmallVector<ShardedOperand> getShardedOperands(Operation *operation,
 }
 
 static LogicalResult verifyClauses(AttentionOpInterface op,
-                                   ShardMethod method) {
-  bool takesKeyLengths = method == ShardMethod::DistAttention;
+                                   ChunkPlacement placement) {
+  bool takesKeyLengths = placement.allHaveQueries;
   if (std::optional<StringRef> clause = findOtherClause(op, takesKeyLengths))
     return op.emitOpError("cannot be distributed over ranks with '")
            << *clause << "'";
-  std::string reason = whyNotShardSequences(op, method == ShardMethod::Ulysses);
+  std::string reason = whyNotShardSequences(op, placement);
   if (!reason.empty())
     return op.emitOpError(reason);
   return success();
@@ -180,6 +180,7 @@ public:
     placement.chunksPerRank = method == ShardMethod::Zigzag ? 2 : 1;
     placement.allHaveQueries = method == ShardMethod::DistAttention;
     placement.allHaveKeys = method == ShardMethod::Ulysses;
+    placement.isBalanced = method == ShardMethod::LightSeq;
   }
 
   /// Fails if the function cannot be distributed; it has not been changed then.
@@ -339,7 +340,7 @@ LogicalResult FunctionSharder::addAttention(AttentionOpInterface op) {
     return op.emitOpError("cannot be distributed over ranks: only "
                           "'attn.attention', 'attn.linear_attention' and "
                           "their gradients can");
-  if (failed(verifyClauses(op, method)))
+  if (failed(verifyClauses(op, placement)))
     return failure();
   if (method == ShardMethod::DistAttention && failed(verifySegments(op)))
     return failure();

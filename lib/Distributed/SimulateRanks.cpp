@@ -57,7 +57,7 @@ static std::string whyNotShard(ArrayRef<AttentionOpInterface> ops) {
     if (std::optional<StringRef> clause = findOtherClause(op))
       return name + "cannot be distributed over ranks with '" + clause->str() +
              "'";
-    std::string reason = whyNotShardSequences(op, /*allHaveKeys=*/true);
+    std::string reason = whyNotShardSequences(op);
     if (!reason.empty())
       return name + reason;
   }
