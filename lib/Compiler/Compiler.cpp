@@ -121,6 +121,7 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
       AttnShardAttentionPassOptions shard;
       shard.method = options.shardMethod;
       shard.ranks = options.ranks;
+      shard.ulyssesDegree = options.ulyssesDegree;
       pm.addPass(createAttnShardAttentionPass(shard));
     }
     return;

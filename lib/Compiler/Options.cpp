@@ -135,11 +135,15 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
                       .Case("lightseq", ShardMethod::LightSeq)
                       .Case("allgather", ShardMethod::AllGather)
                       .Case("ulysses", ShardMethod::Ulysses)
+                      .Case("usp", ShardMethod::Usp)
                       .Default(std::nullopt);
     options.shardMethod = method.value_or(options.shardMethod);
     return expect(method.has_value(), name, value,
-                  "ring, zigzag, lightseq, allgather or ulysses");
+                  "ring, zigzag, lightseq, allgather, ulysses or usp");
   }
+  if (name == "ulysses-degree")
+    return expect(setNumber(options.ulyssesDegree, value, int64_t(1024)), name,
+                  value, "a number from 0 to 1024");
   constexpr StringLiteral anyNumber = "a number from 0";
   if (name == "ptx-version")
     return expect(setNumber(options.ptxVersion, value), name, value, anyNumber);

@@ -27,10 +27,10 @@ namespace {
 class AttentionShard : public ShardEmitter {
 public:
   AttentionShard(OpBuilder &builder, AttentionOp attention,
-                 ChunkPlacement placement, Value rank);
+                 ChunkPlacement placement, Value rank, const HeadGroup &group);
 
   Values emitWhole(Value key, Value value) override;
-  Values emitHeads() override;
+  Values emitHeads(ArrayRef<RingStep> steps) override;
   Values emitSegments() override;
 
 private:
@@ -80,8 +80,8 @@ private:
   /// The merged results of `slot`, in `destination`.
   Partial emitMergedRows(ArrayRef<Partial> partials, Partial destination,
                          int64_t slot = 0);
-  /// The sinks of the heads of this rank; null if there are none.
-  Value emitSinksOfRank();
+  /// The sinks of the heads of this rank of `ranks`; null if there are none.
+  Value emitSinksOfRank(const HeadGroup &ranks);
 
   /// The numbers of keys that this rank has of the sequences of a KV cache;
   /// null if all keys count.
@@ -119,14 +119,16 @@ private:
 
 std::unique_ptr<ShardEmitter>
 attn::createAttentionShard(OpBuilder &builder, AttentionOp op,
-                           ChunkPlacement placement, Value rank) {
-  return std::make_unique<AttentionShard>(builder, op, placement, rank);
+                           ChunkPlacement placement, Value rank,
+                           const HeadGroup &group) {
+  return std::make_unique<AttentionShard>(builder, op, placement, rank, group);
 }
 
 AttentionShard::AttentionShard(OpBuilder &builder, AttentionOp attention,
-                               ChunkPlacement placement, Value rank)
-    : ShardEmitter(builder, attention, placement, rank), attention(attention),
-      state(placement.chunksPerRank) {
+                               ChunkPlacement placement, Value rank,
+                               const HeadGroup &group)
+    : ShardEmitter(builder, attention, placement, rank, group),
+      attention(attention), state(placement.chunksPerRank) {
   Value query = attention.getQuery();
   results.out = emitDestination(attention.getOut(), query);
   if (Value lse = attention.getLse())
@@ -224,18 +226,18 @@ AttentionShard::Values AttentionShard::emitWhole(Value key, Value value) {
                                  attention.getSinks()));
 }
 
-Value AttentionShard::emitSinksOfRank() {
+Value AttentionShard::emitSinksOfRank(const HeadGroup &ranks) {
   Value sinks = attention.getSinks();
   if (!sinks)
     return nullptr;
-  int64_t heads = getTensorType(sinks).getDimSize(0) / placement.ranks;
-  return tensor::ExtractSliceOp::create(b, sinks, OpFoldResult(emitFirstHead()),
-                                        OpFoldResult(b.getIndexAttr(heads)),
-                                        OpFoldResult(b.getIndexAttr(1)));
+  int64_t heads = getTensorType(sinks).getDimSize(0) / ranks.ranks;
+  return tensor::ExtractSliceOp::create(
+      b, sinks, OpFoldResult(emitFirstHead(ranks)),
+      OpFoldResult(b.getIndexAttr(heads)), OpFoldResult(b.getIndexAttr(1)));
 }
 
-AttentionShard::Values AttentionShard::emitHeads() {
-  int64_t ranks = placement.ranks;
+AttentionShard::Values AttentionShard::emitHeads(ArrayRef<RingStep> steps) {
+  HeadGroup ranks = emitHeadGroup();
   auto exchange = [&](Value chunk) { return emitHeadsOfRank(b, ranks, chunk); };
   Value query = exchange(attention.getQuery());
   KeyValues ofHeads = {exchange(keys.key), exchange(keys.value)};
@@ -247,13 +249,17 @@ AttentionShard::Values AttentionShard::emitHeads() {
         emitEmpty(b, RankedTensorType::get(shape, b.getF32Type()), query);
   shape.push_back(outType.getShape().back());
   destination.out = emitEmpty(b, outType.clone(shape), query);
-  Partial partial =
-      emitAttention(query, ofHeads, emitHeadPositions(query, ofHeads.key),
-                    emitCleared(destination), emitSinksOfRank());
+  // Steps of a ring have positions of their own.
+  ShardPlace place;
+  if (steps.empty())
+    place = emitHeadPositions(ranks, query, ofHeads.key);
+  Values ofRank = getValues(emitAttention(
+      query, ofHeads, place, emitCleared(destination), emitSinksOfRank(ranks)));
+  if (!steps.empty())
+    ofRank = emitRingOfHeads(ofRank.front().getDefiningOp(), ranks, steps);
   int64_t heads = getDimSize(attention.getQuery(), headsDim);
   Values chunks;
-  for (auto [value, result] :
-       llvm::zip_equal(getValues(partial), getValues(results)))
+  for (auto [value, result] : llvm::zip_equal(ofRank, getValues(results)))
     chunks.push_back(
         emitQueryRows(emitChunkOfRank(b, ranks, value, heads), result));
   return chunks;

@@ -30,16 +30,18 @@ static constexpr std::pair<RankMethod, ShardMethod> shardMethods[] = {
     {RankMethod::LightSeq, ShardMethod::LightSeq},
     {RankMethod::AllGather, ShardMethod::AllGather},
     {RankMethod::Zigzag, ShardMethod::Zigzag},
-    {RankMethod::Ulysses, ShardMethod::Ulysses}};
+    {RankMethod::Ulysses, ShardMethod::Ulysses},
+    {RankMethod::Usp, ShardMethod::Usp}};
 
 /// Times of methods that differ by less than this part count as equal.
 static constexpr double methodIndifference = 0.01;
 
-/// As text: its name and its time.
+/// As text: its name, the degree of USP, and its time.
 static std::string describe(const MethodTime &time) {
-  return llvm::formatv("{0}, {1:f0} us", stringifyRankMethod(time.method),
-                       time.seconds * 1e6)
-      .str();
+  std::string text = stringifyRankMethod(time.method).str();
+  if (time.method == RankMethod::Usp)
+    text += llvm::formatv(" of degree {0}", time.ulyssesDegree);
+  return text + llvm::formatv(", {0:f0} us", time.seconds * 1e6).str();
 }
 
 /// The number of the method to take, among `times` with the fastest one first.
@@ -80,35 +82,62 @@ static Operation *findLinearAttention(ModuleOp module) {
   return found;
 }
 
-FailureOr<ShardMethod> attn::chooseMethod(ModuleOp module, StringRef target,
-                                          int64_t ranks) {
+/// Reports the choice of `what`.
+static remark::RemarkOpts getRemarkOptions(StringRef what) {
+  return remark::RemarkOpts::name(what).category("attn-shard-attention");
+}
+
+FailureOr<ChosenMethod> attn::chooseUspDegree(ModuleOp module, StringRef target,
+                                              int64_t ranks) {
   FailureOr<const Target *> found = lookupTarget(module, target);
   if (failed(found))
     return failure();
   FailureOr<DeviceModel> device = getDeviceModel(module, **found);
   if (failed(device))
     return failure();
-  auto options =
-      remark::RemarkOpts::name("method").category("attn-shard-attention");
+  SmallVector<AttentionOpInterface> ops = findAttentions(module);
+  int64_t degree =
+      chooseUlyssesDegree(ops, ranks, getRankLinks(*device).hostRanks);
+  if (!ops.empty())
+    remark::passed(ops.front()->getParentOfType<func::FuncOp>().getLoc(),
+                   getRemarkOptions("degree"))
+        << llvm::formatv("chose degree {0} of usp for {1} ranks", degree, ranks)
+               .str();
+  return ChosenMethod{ShardMethod::Usp, degree};
+}
+
+FailureOr<ChosenMethod> attn::chooseMethod(ModuleOp module, StringRef target,
+                                           int64_t ranks) {
+  FailureOr<const Target *> found = lookupTarget(module, target);
+  if (failed(found))
+    return failure();
+  FailureOr<DeviceModel> device = getDeviceModel(module, **found);
+  if (failed(device))
+    return failure();
+  remark::RemarkOpts options = getRemarkOptions("method");
   if (Operation *linear = findLinearAttention(module)) {
     remark::passed(linear->getParentOfType<func::FuncOp>().getLoc(), options)
         << "chose allgather, the only method for linear attention";
-    return ShardMethod::AllGather;
+    return ChosenMethod{ShardMethod::AllGather};
   }
   SmallVector<AttentionOpInterface> ops = findAttentions(module);
   if (ops.empty())
-    return ShardMethod::Ring;
+    return ChosenMethod();
   Location loc = ops.front()->getParentOfType<func::FuncOp>().getLoc();
   MethodModel model(ops, **found, *device, CostAssumptions());
-  SmallVector<MethodTime> times = model.estimateAll(
-      llvm::to_vector(llvm::make_first_range(shardMethods)), ranks);
+  auto methods = llvm::to_vector(llvm::make_first_range(shardMethods));
+  // It would be another method.
+  int64_t degree = model.getUlyssesDegree(RankMethod::Usp, ranks);
+  if (degree == 1 || degree == ranks)
+    llvm::erase(methods, RankMethod::Usp);
+  SmallVector<MethodTime> times = model.estimateAll(methods, ranks);
   while (!times.empty() && !times.back().obstacle.empty()) {
     MethodTime time = times.pop_back_val();
     std::string name = stringifyRankMethod(time.method).str();
     remark::missed(loc, options) << name + " cannot serve: " + time.obstacle;
   }
   if (times.empty())
-    return ShardMethod::Ring;
+    return ChosenMethod();
   size_t number = findChosen(times);
   std::string text = llvm::formatv("chose {0}, of {1} methods for {2} ranks",
                                    describe(times[number]), times.size(), ranks)
@@ -116,9 +145,8 @@ FailureOr<ShardMethod> attn::chooseMethod(ModuleOp module, StringRef target,
   if (times.size() > 1)
     text += "; runner-up: " + describe(times[number == 0 ? 1 : 0]);
   remark::passed(loc, options) << text;
-  return llvm::find_if(shardMethods,
-                       [&](const auto &entry) {
-                         return entry.first == times[number].method;
-                       })
-      ->second;
+  const auto *chosen = llvm::find_if(shardMethods, [&](const auto &entry) {
+    return entry.first == times[number].method;
+  });
+  return ChosenMethod{chosen->second, times[number].ulyssesDegree};
 }

@@ -18,12 +18,24 @@
 
 namespace mlir::attn {
 
+/// A method, and, if it is `Ulysses` or `Usp`, how many neighboring ranks
+/// exchange heads for positions.
+struct ChosenMethod {
+  ShardMethod method = ShardMethod::Ring;
+  int64_t ulyssesDegree = 1;
+};
+
 /// The method with the least estimated time for all attentions and gradients of
 /// `module` on `ranks` ranks of `target`; `Ring`, which reports why it cannot
 /// serve, if no method can. Reports the choice as a remark, and a target or a
 /// calibration that is not known as an error.
-FailureOr<ShardMethod> chooseMethod(ModuleOp module, StringRef target,
-                                    int64_t ranks);
+FailureOr<ChosenMethod> chooseMethod(ModuleOp module, StringRef target,
+                                     int64_t ranks);
+
+/// `Usp` with the degree of the model for all attentions and gradients of
+/// `module`. Reports it as a remark, and errors as `chooseMethod` does.
+FailureOr<ChosenMethod> chooseUspDegree(ModuleOp module, StringRef target,
+                                        int64_t ranks);
 
 } // namespace mlir::attn
 

@@ -25,12 +25,12 @@ namespace {
 class GradientShard : public ShardEmitter {
 public:
   GradientShard(OpBuilder &builder, AttentionGradOp grad,
-                ChunkPlacement placement, Value rank)
-      : ShardEmitter(builder, grad, placement, rank), grad(grad),
+                ChunkPlacement placement, Value rank, const HeadGroup &group)
+      : ShardEmitter(builder, grad, placement, rank, group), grad(grad),
         queryGrads(placement.chunksPerRank) {}
 
   Values emitWhole(Value key, Value value) override;
-  Values emitHeads() override;
+  Values emitHeads(ArrayRef<RingStep> steps) override;
 
 private:
   Values emitComputation(const RingStep &step, bool isLast) override;
@@ -105,8 +105,9 @@ private:
 
 std::unique_ptr<ShardEmitter>
 attn::createGradientShard(OpBuilder &builder, AttentionGradOp op,
-                          ChunkPlacement placement, Value rank) {
-  return std::make_unique<GradientShard>(builder, op, placement, rank);
+                          ChunkPlacement placement, Value rank,
+                          const HeadGroup &group) {
+  return std::make_unique<GradientShard>(builder, op, placement, rank, group);
 }
 
 /// The operands of `grad` with rows of queries.
@@ -162,8 +163,8 @@ GradientShard::Values GradientShard::emitWhole(Value key, Value value) {
 // Heads for positions
 //===----------------------------------------------------------------------===//
 
-GradientShard::Values GradientShard::emitHeads() {
-  int64_t ranks = placement.ranks;
+GradientShard::Values GradientShard::emitHeads(ArrayRef<RingStep> steps) {
+  HeadGroup ranks = emitHeadGroup();
   auto exchange = [&](Value chunk) { return emitHeadsOfRank(b, ranks, chunk); };
   Value query = exchange(grad.getQuery());
   KeyValues ofHeads = {exchange(keys.key), exchange(keys.value)};
@@ -172,14 +173,21 @@ GradientShard::Values GradientShard::emitHeads() {
   };
   // What several ranks have of a head are terms of a sum.
   auto emitNew = [&](Value whole, Value chunk) {
-    bool isSum = getDimSize(chunk, headsDim) % ranks != 0;
+    bool isSum = getDimSize(chunk, headsDim) % ranks.ranks != 0;
     Type type = isSum ? b.getF32Type() : getElementTypeOrSelf(chunk);
     return emitNewRows(getTensorType(whole).clone(type), whole);
   };
-  Values gradients = emitGradient(
-      getRows, ofHeads, emitHeadPositions(query, ofHeads.key),
-      {emitNew(query, grad.getDquery()), emitNew(ofHeads.key, grad.getDkey()),
-       emitNew(ofHeads.value, grad.getDvalue())});
+  // Steps of a ring have positions of their own.
+  ShardPlace place;
+  if (steps.empty())
+    place = emitHeadPositions(ranks, query, ofHeads.key);
+  Values gradients = emitGradient(getRows, ofHeads, place,
+                                  {emitNew(query, grad.getDquery()),
+                                   emitNew(ofHeads.key, grad.getDkey()),
+                                   emitNew(ofHeads.value, grad.getDvalue())});
+  if (!steps.empty())
+    gradients =
+        emitRingOfHeads(gradients.front().getDefiningOp(), ranks, steps);
   auto emitChunk = [&](int64_t number, Value destination, Value like) {
     Value chunk = emitChunkOfRank(b, ranks, gradients[number],
                                   getDimSize(like, headsDim));

@@ -114,11 +114,12 @@ std::string attn::whyNotCut(Operation *op, StringRef name, Value value,
     return describe(chunks, placement.chunksPerRank,
                     Twine(placement.ranks) + " ranks");
   auto attention = dyn_cast<AttentionOpInterface>(op);
-  int64_t words = DropoutAttr::keysOfWord * chunks;
-  if (attention && attention.getDropoutAttr() && chunks > 1 &&
-      !placement.allHaveKeys && length % words != 0)
-    return "with dropout, " +
-           describe(words, DropoutAttr::keysOfWord, Twine(chunks) + " chunks");
+  int64_t attended = placement.getRing().getNumChunks();
+  int64_t words = DropoutAttr::keysOfWord * attended;
+  if (attention && attention.getDropoutAttr() && attended > 1 &&
+      length % words != 0)
+    return "with dropout, " + describe(words, DropoutAttr::keysOfWord,
+                                       Twine(attended) + " chunks");
   return "";
 }
 
@@ -172,6 +173,7 @@ RingWriter::RingWriter(ProgramWriter &writer, AttentionOpInterface op,
                        int64_t headParts, const CostAssumptions &assumptions)
     : writer(writer), isGradient(attn::isGradient(op)), placement(placement),
       headParts(headParts), bytes(op, assumptions) {
+  bytes.repeatHeads(op, headParts);
   int64_t chunks = placement.getNumChunks();
   ShardSizes sizes{bytes.queries / chunks, bytes.keys / chunks, headParts,
                    /*isPartial=*/true};
@@ -347,9 +349,17 @@ static void writeAllGather(ProgramWriter &writer, AttentionOpInterface op,
 namespace {
 /// The ranks that exchange positions for heads: `ranks` of `all` ranks, with
 /// `links` between them.
-struct HeadGroup {
+struct UlyssesGroup {
   int64_t ranks, all;
   RankLinks links;
+
+  /// Seconds in which each rank of the group sends `bytes` to each other one:
+  /// to all at once if these are all ranks, else to one after another.
+  double getSeconds(double bytes) const {
+    if (ranks == all)
+      return getAllToAllSeconds(links, ranks, bytes);
+    return double(ranks - 1) * links.local.getSeconds(bytes);
+  }
 };
 
 /// Writes an attention of which each rank has some heads, and positions of a
@@ -357,7 +367,7 @@ struct HeadGroup {
 class UlyssesWriter {
 public:
   UlyssesWriter(ProgramWriter &writer, AttentionOpInterface op,
-                ShardKernels &kernels, const HeadGroup &group,
+                ShardKernels &kernels, const UlyssesGroup &group,
                 const CostAssumptions &assumptions)
       : writer(writer), op(op), kernels(kernels), group(group),
         assumptions(assumptions), bytes(op, assumptions) {}
@@ -372,7 +382,7 @@ private:
   ProgramWriter &writer;
   AttentionOpInterface op;
   ShardKernels &kernels;
-  const HeadGroup &group;
+  const UlyssesGroup &group;
   const CostAssumptions &assumptions;
   AttentionBytes bytes;
 };
@@ -385,7 +395,7 @@ void UlyssesWriter::addExchange(double of, int64_t heads) {
   double toEach = ofRank / double(std::min(group.ranks, heads));
   // Tensors are made contiguous before they are sent, and after it.
   writer.addOrder(ofRank);
-  writer.addCollective(getAllToAllSeconds(group.links, group.ranks, toEach),
+  writer.addCollective(group.getSeconds(toEach),
                        toEach * double(group.ranks - 1));
   writer.addOrder(toEach * double(group.ranks));
 }
@@ -496,35 +506,47 @@ std::string attn::whyNotCut(ArrayRef<AttentionOpInterface> ops,
   return "";
 }
 
+int64_t attn::chooseUlyssesDegree(ArrayRef<AttentionOpInterface> ops,
+                                  int64_t ranks, int64_t hostRanks) {
+  bool isOneHost = hostRanks == 0 || ranks <= hostRanks;
+  int64_t most = isOneHost ? ranks : std::gcd(ranks, hostRanks);
+  for (int64_t degree = most; degree > 1; --degree)
+    if (most % degree == 0 && llvm::all_of(ops, [&](AttentionOpInterface op) {
+          return whyNotDivideHeads(op, degree).empty();
+        }))
+      return degree;
+  return 1;
+}
+
+int64_t MethodModel::getUlyssesDegree(RankMethod method, int64_t ranks) const {
+  if (method == RankMethod::Usp)
+    return chooseUlyssesDegree(ops, ranks, links.hostRanks);
+  return method == RankMethod::Ulysses ? ranks : 1;
+}
+
 std::string MethodModel::whyNot(RankMethod method, int64_t ranks) {
+  int64_t degree = getUlyssesDegree(method, ranks);
+  if (method == RankMethod::Usp && degree == ranks)
+    return "one group has all ranks, as with ulysses";
+  if (method == RankMethod::Usp && degree == 1)
+    return "no ranks of a host can divide the heads, as with zigzag";
   ChunkPlacement placement{ranks};
-  placement.chunksPerRank = method == RankMethod::Zigzag ? 2 : 1;
-  placement.allHaveKeys = method == RankMethod::Ulysses;
   placement.isBalanced = method == RankMethod::LightSeq;
+  if (method == RankMethod::Zigzag)
+    placement.chunksPerRank = 2;
+  if (method == RankMethod::Ulysses || method == RankMethod::Usp)
+    placement = ChunkPlacement::ofGroups(ranks, degree);
   std::string reason = whyNotCut(ops, placement);
-  if (method != RankMethod::Ulysses && method != RankMethod::Usp)
-    return reason;
-  int64_t headRanks = ranks;
-  if (method == RankMethod::Usp) {
-    headRanks = links.hostRanks;
-    if (headRanks == 0 || ranks <= headRanks)
-      return "all ranks are on one host";
-    if (ranks % headRanks != 0)
-      return "the number of ranks must be a multiple of " +
-             std::to_string(headRanks) + ", the ranks of a host (was " +
-             std::to_string(ranks) + ")";
-    if (reason.empty())
-      reason = whyNotCut(ops, {ranks / headRanks, /*chunksPerRank=*/2});
-  }
-  for (AttentionOpInterface op : ops)
-    if (reason.empty())
-      reason = whyNotDivideHeads(op, headRanks);
+  if (method == RankMethod::Ulysses)
+    for (AttentionOpInterface op : ops)
+      if (reason.empty())
+        reason = whyNotDivideHeads(op, degree);
   return reason;
 }
 
 /// Writes the programs of `ranks` ranks that divide heads among the ranks of
 /// `group`.
-static void writeUlysses(ProgramWriter &writer, const HeadGroup &group,
+static void writeUlysses(ProgramWriter &writer, const UlyssesGroup &group,
                          ArrayRef<AttentionOpInterface> ops,
                          ArrayRef<std::unique_ptr<ShardKernels>> kernels,
                          const CostAssumptions &assumptions) {
@@ -536,17 +558,18 @@ static void writeUlysses(ProgramWriter &writer, const HeadGroup &group,
 MethodTime MethodModel::estimate(RankMethod method, int64_t ranks) {
   MethodTime time;
   time.method = method;
+  time.ulyssesDegree = getUlyssesDegree(method, ranks);
   time.obstacle = whyNot(method, ranks);
   if (!time.obstacle.empty())
     return time;
   setBusySeconds(getWholeSeconds(/*busySeconds=*/0) / double(ranks));
-  // All ranks of a host do the same, and exchange the rest with one rank of
-  // each other host.
+  // All ranks of a group do the same, and exchange the rest with one rank of
+  // each other group.
   bool isUsp = method == RankMethod::Usp;
   RankLinks between = links;
   if (isUsp)
-    between.hostRanks = 1;
-  HeadGroup group{isUsp ? links.hostRanks : ranks, ranks, links};
+    between.hostRanks /= time.ulyssesDegree;
+  UlyssesGroup group{time.ulyssesDegree, ranks, links};
   ProgramWriter writer(isUsp ? ranks / group.ranks : ranks, between, device);
   if (isUsp || method == RankMethod::Ulysses) {
     writeUlysses(writer, group, ops, kernels, assumptions);

@@ -23,8 +23,7 @@
 
 namespace mlir::attn {
 
-/// How ranks share an attention. The model knows more methods than
-/// `attn-shard-attention` emits.
+/// How ranks share an attention.
 enum class RankMethod {
   AllGather,
   Ring,
@@ -35,7 +34,7 @@ enum class RankMethod {
   /// Ranks exchange positions for heads before attention, and back after it
   /// (DeepSpeed-Ulysses, Jacobs et al. 2023).
   Ulysses,
-  /// `Ulysses` among the ranks of a host, `Zigzag` between hosts (USP, Fang and
+  /// `Ulysses` in groups of ranks, `Zigzag` between the groups (USP, Fang and
   /// Zhao 2024).
   Usp
 };
@@ -52,6 +51,8 @@ struct MethodTime {
   RankMethod method = RankMethod::Ring;
   /// The reason why ranks cannot use the method; empty if they can.
   std::string obstacle;
+  /// How many neighboring ranks exchange heads for positions.
+  int64_t ulyssesDegree = 1;
   double seconds = 0;
   /// Of the busiest rank.
   double computation = 0, exposed = 0, bytesSent = 0;
@@ -73,6 +74,12 @@ std::string whyNotCut(Operation *op, StringRef name, Value value,
 /// Why heads of `op` cannot be divided among `ranks` ranks; empty if they can.
 std::string whyNotDivideHeads(AttentionOpInterface op, int64_t ranks);
 
+/// The most neighboring ranks of `ranks`, in equal groups on one host each,
+/// that can divide the heads of `ops`. A host has `hostRanks` ranks; 0 if all
+/// are on one.
+int64_t chooseUlyssesDegree(ArrayRef<AttentionOpInterface> ops, int64_t ranks,
+                            int64_t hostRanks);
+
 /// Why operands of `ops` with positions cannot be cut; empty if they can.
 std::string whyNotCut(ArrayRef<AttentionOpInterface> ops,
                       ChunkPlacement placement);
@@ -87,6 +94,8 @@ public:
 
   /// Seconds of one rank alone.
   double getWholeSeconds();
+  /// How many neighboring ranks exchange heads for positions.
+  int64_t getUlyssesDegree(RankMethod method, int64_t ranks) const;
   MethodTime estimate(RankMethod method, int64_t ranks);
   /// The times of `methods`, fastest first; then the methods that cannot serve.
   SmallVector<MethodTime> estimateAll(ArrayRef<RankMethod> methods,

@@ -47,6 +47,19 @@ AttentionBytes::AttentionBytes(AttentionOpInterface op,
   value = scale(valueF32, op.getValue());
 }
 
+void AttentionBytes::repeatHeads(AttentionOpInterface op, int64_t headParts) {
+  if (headParts == 1)
+    return;
+  auto getCopies = [&](Value tensor) {
+    int64_t heads = getDimSize(tensor, 1);
+    return double(headParts) / double(std::min(headParts, heads));
+  };
+  key *= getCopies(op.getKey());
+  keyF32 *= getCopies(op.getKey());
+  value *= getCopies(op.getValue());
+  valueF32 *= getCopies(op.getValue());
+}
+
 /// The most chunks of which all pairs are analysed, in about 0.1 ms each. Tiles
 /// of kernels may be in two chunks, which matters less if there are many.
 static constexpr int64_t mostAnalysedChunks = 64;

@@ -32,6 +32,10 @@ struct AttentionBytes {
 
   AttentionBytes(AttentionOpInterface op, const CostAssumptions &assumptions);
 
+  /// Counts keys and values as often as `headParts` ranks that divide the heads
+  /// have them.
+  void repeatHeads(AttentionOpInterface op, int64_t headParts);
+
   double getKeyValues() const { return key + value; }
   /// Gradients of keys and values that are not rounded yet.
   double getKeyGradients() const { return keyF32 + valueF32; }

@@ -37,12 +37,30 @@ struct ChunkPlacement {
   int64_t chunksPerRank = 1;
   /// Whether ranks have chunks of keys alone, and all of them all queries.
   bool allHaveQueries = false;
-  /// Whether ranks attend to all keys, those of some heads.
-  bool allHaveKeys = false;
   /// Whether ranks compute for one another (lightseq).
   bool isBalanced = false;
+  /// Groups of as many neighboring ranks exchange heads for positions: all
+  /// ranks (Ulysses), or groups that are the members of a ring (USP). The
+  /// chunks of a member, one behind the other, are cut into equal parts for its
+  /// ranks.
+  int64_t ulyssesDegree = 1;
+
+  /// Groups of `ulyssesDegree` ranks: one group, or a zigzag ring of them.
+  static ChunkPlacement ofGroups(int64_t ranks, int64_t ulyssesDegree) {
+    ChunkPlacement placement{ranks};
+    placement.chunksPerRank = ranks == ulyssesDegree ? 1 : 2;
+    placement.ulyssesDegree = ulyssesDegree;
+    return placement;
+  }
 
   int64_t getNumChunks() const { return ranks * chunksPerRank; }
+  /// Which chunks the members of the ring have.
+  ChunkPlacement getRing() const {
+    ChunkPlacement ring = *this;
+    ring.ranks /= ulyssesDegree;
+    ring.ulyssesDegree = 1;
+    return ring;
+  }
   /// The chunk number `slot` of `rank`.
   int64_t getChunk(int64_t rank, int64_t slot) const {
     return slot == 0 ? rank : 2 * ranks - 1 - rank;

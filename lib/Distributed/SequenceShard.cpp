@@ -35,12 +35,14 @@ std::string attn::whyNotShardSequences(AttentionOpInterface op,
       ("'sequences " + stringifySequenceLayout(*layout) + "'").str();
   if (*layout == SequenceLayout::PackedQueries)
     return "cannot be distributed over ranks with " + name;
-  if (*layout == SequenceLayout::Padded && !placement.allHaveKeys)
+  bool isOneGroup = placement.getRing().ranks == 1;
+  if (*layout == SequenceLayout::Padded && !isOneGroup)
     return "with " + name + " can be distributed over ranks only by 'ulysses'";
-  if (placement.isBalanced)
-    return "with " + name +
-           " cannot be distributed over ranks by 'lightseq', but by 'ring', "
-           "'zigzag', 'allgather' or 'ulysses'";
+  bool hasGroups = placement.ulyssesDegree > 1 && !isOneGroup;
+  if (placement.isBalanced || hasGroups)
+    return "with " + name + " cannot be distributed over ranks by '" +
+           (hasGroups ? "usp" : "lightseq") +
+           "', but by 'ring', 'zigzag', 'allgather' or 'ulysses'";
   if (op.getDropoutAttr())
     return "with " + name +
            " and 'dropout' cannot be distributed over ranks: it drops "

@@ -30,9 +30,7 @@ std::string whyNotShardSequences(AttentionOpInterface op,
 /// Why no method can distribute `op`, which may have `sequences`; empty if one
 /// can.
 inline std::string whyNotShardSequences(AttentionOpInterface op) {
-  ChunkPlacement ofHeads{/*ranks=*/1};
-  ofHeads.allHaveKeys = true;
-  return whyNotShardSequences(op, ofHeads);
+  return whyNotShardSequences(op, ChunkPlacement::ofGroups(1, 1));
 }
 
 /// `findReachableChunks` for packed sequences, which may begin anywhere.

@@ -16,6 +16,7 @@
 #include "LinearShard.h"
 #include "MethodTime.h"
 #include "RankTensors.h"
+#include "RingReport.h"
 #include "SequenceShard.h"
 #include "ShardEmitter.h"
 #include "ShardedMoves.h"
@@ -34,15 +35,12 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/IR/Remarks.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
-
-#include <numeric>
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNSHARDATTENTIONPASS
@@ -145,6 +143,8 @@ static StringRef getName(ShardMethod method) {
     return "distattention";
   case ShardMethod::Ulysses:
     return "ulysses";
+  case ShardMethod::Usp:
+    return "usp";
   case ShardMethod::Auto:
     return "auto";
   }
@@ -174,13 +174,14 @@ struct RingNeeds {
 /// Rewrites one function.
 class FunctionSharder {
 public:
-  FunctionSharder(func::FuncOp func, ShardMethod method, int64_t ranks)
-      : func(func), method(method), builder(func.getContext()) {
+  FunctionSharder(func::FuncOp func, const ChosenMethod &chosen, int64_t ranks)
+      : func(func), method(chosen.method), builder(func.getContext()) {
     placement.ranks = ranks;
     placement.chunksPerRank = method == ShardMethod::Zigzag ? 2 : 1;
     placement.allHaveQueries = method == ShardMethod::DistAttention;
-    placement.allHaveKeys = method == ShardMethod::Ulysses;
     placement.isBalanced = method == ShardMethod::LightSeq;
+    if (method == ShardMethod::Ulysses || method == ShardMethod::Usp)
+      placement = ChunkPlacement::ofGroups(ranks, chosen.ulyssesDegree);
   }
 
   /// Fails if the function cannot be distributed; it has not been changed then.
@@ -202,8 +203,15 @@ private:
   LogicalResult verifySizesOfRows();
   LogicalResult verifySizesOfMoves();
   LogicalResult verifyCalls();
+  /// Whether ranks exchange heads for positions.
+  bool hasHeads() const {
+    return method == ShardMethod::Ulysses || placement.ulyssesDegree > 1;
+  }
+  /// Whether ranks, or groups of them, are the members of a ring.
   bool isRing() const {
-    return method == ShardMethod::Ring || method == ShardMethod::Zigzag;
+    return method == ShardMethod::Ring || method == ShardMethod::Zigzag ||
+           (method == ShardMethod::Usp &&
+            (placement.getRing().ranks > 1 || !hasHeads()));
   }
   bool isChunked(OpOperand &operand);
   bool isLength(Value size);
@@ -217,8 +225,6 @@ private:
   SmallVector<Value> emitLinear(Operation *op);
   void replace(Operation *op, ValueRange results);
   void replaceLengths(tensor::DimOp op);
-  void report(AttentionOpInterface op, ArrayRef<RingStep> steps,
-              const RingNeeds &needs);
 
   func::FuncOp func;
   ShardMethod method;
@@ -344,8 +350,8 @@ LogicalResult FunctionSharder::addAttention(AttentionOpInterface op) {
     return failure();
   if (method == ShardMethod::DistAttention && failed(verifySegments(op)))
     return failure();
-  if (method == ShardMethod::Ulysses)
-    if (std::string reason = whyNotDivideHeads(op, placement.ranks);
+  if (hasHeads())
+    if (std::string reason = whyNotDivideHeads(op, placement.ulyssesDegree);
         !reason.empty())
       return op.emitOpError(reason);
   return addOperation(op);
@@ -570,51 +576,15 @@ void FunctionSharder::rewriteTypes() {
       func.getContext(), func.getBody().front().getArgumentTypes(), results));
 }
 
-/// Reports the work and the communication of all ranks.
-void FunctionSharder::report(AttentionOpInterface op, ArrayRef<RingStep> steps,
-                             const RingNeeds &needs) {
-  int64_t ranks = placement.ranks, chunks = placement.getNumChunks();
-  int64_t numSent = 0, numReturned = 0;
-  SmallVector<int64_t> numAttended(ranks);
-  for (const RingStep &step : steps) {
-    numSent += step.receivers.count();
-    numReturned += step.hasReturn() ? step.lastHolders.count() : 0;
-    for (const llvm::BitVector &attending : step.attending)
-      for (unsigned rank : attending.set_bits())
-        ++numAttended[rank];
-  }
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  stream << "ring of " << ranks << " ranks: " << steps.size() << " of " << ranks
-         << " steps; of " << chunks * chunks
-         << " pairs of chunks, ranks attend to "
-         << std::accumulate(numAttended.begin(), numAttended.end(), int64_t(0))
-         << ", one of them to " << *llvm::max_element(numAttended)
-         << ", and send their keys " << numSent << " times";
-  if (needs.sent)
-    stream << ", rows " << needs.sent->first << " to "
-           << needs.sent->first + needs.sent->size - 1 << " of "
-           << getDimSize(op.getKey(), sequenceDim);
-  if (isa<AttentionGradOp>(op.getOperation()))
-    stream << ", gradients of keys " << numSent + numReturned << " times";
-  auto options =
-      remark::RemarkOpts::name("shard").category("attn-shard-attention");
-  remark::passed(op.getLoc(), options) << text;
-  if (ShapedType::isDynamic(getDimSize(op.getQuery(), sequenceDim)) ||
-      ShapedType::isDynamic(getDimSize(op.getKey(), sequenceDim)))
-    remark::missed(op.getLoc(), options)
-        << "no step is left out, since lengths are dynamic";
-}
-
 /// What ranks need, by the mask of the whole.
 RingNeeds FunctionSharder::findNeeds(AttentionOpInterface op) {
   RingNeeds needs;
   if (!isRing() && method != ShardMethod::LightSeq)
     return needs;
-  needs.reachable = findReachableChunks(op, placement.getNumChunks());
+  int64_t chunks = placement.getRing().getNumChunks();
+  needs.reachable = findReachableChunks(op, chunks);
   if (method == ShardMethod::Ring)
-    needs.sent =
-        findTravellingRows(op, needs.reachable, placement.getNumChunks());
+    needs.sent = findTravellingRows(op, needs.reachable, chunks);
   return needs;
 }
 
@@ -622,8 +592,6 @@ SmallVector<Value> FunctionSharder::emitShard(AttentionOpInterface op,
                                               const RingNeeds &needs) {
   std::unique_ptr<ShardEmitter> emitter =
       createShardEmitter(builder, op, placement, rank);
-  if (method == ShardMethod::Ulysses)
-    return emitter->emitHeads();
   if (method == ShardMethod::DistAttention)
     return emitter->emitSegments();
   if (method == ShardMethod::LightSeq) {
@@ -631,11 +599,15 @@ SmallVector<Value> FunctionSharder::emitShard(AttentionOpInterface op,
     reportLightSeq(op, steps);
     return emitLightSeq(*emitter, steps);
   }
+  SmallVector<RingStep> steps;
   if (isRing()) {
-    SmallVector<RingStep> steps = scheduleRing(needs.reachable, placement);
-    report(op, steps, needs);
-    return emitter->emitRing(steps, needs.sent);
+    steps = scheduleRing(needs.reachable, placement.getRing());
+    reportRing(op, steps, placement, needs.sent);
   }
+  if (hasHeads())
+    return emitter->emitHeads(steps);
+  if (isRing())
+    return emitter->emitRing(steps, needs.sent);
   auto gather = [&](Value chunk) {
     Value &whole = gathered[chunk];
     if (!whole)
@@ -757,26 +729,47 @@ struct AttnShardAttentionPass
     return success();
   }
 
+  LogicalResult verifyDegree() {
+    ModuleOp module = getOperation();
+    if (ulyssesDegree == 0)
+      return success();
+    if (method != ShardMethod::Usp)
+      return module.emitError("'ulysses-degree' is for the method 'usp' (was '")
+             << ::getName(method) << "')";
+    if (ulyssesDegree > 0 && ranks % ulyssesDegree == 0)
+      return success();
+    return module.emitError("'ulysses-degree' must divide 'ranks', ")
+           << ranks.getValue() << " (was " << ulyssesDegree.getValue() << ")";
+  }
+
+  FailureOr<ChosenMethod> choose() {
+    if (method == ShardMethod::Auto)
+      return chooseMethod(getOperation(), target, ranks);
+    if (method == ShardMethod::Usp && ulyssesDegree == 0)
+      return chooseUspDegree(getOperation(), target, ranks);
+    return ChosenMethod{method,
+                        method == ShardMethod::Usp ? ulyssesDegree : ranks};
+  }
+
   void runOnOperation() override {
     if (ranks < 1 || ranks > maxRanks) {
       getOperation().emitError("'ranks' must be from 1 to ")
           << maxRanks << " (was " << ranks.getValue() << ")";
       return signalPassFailure();
     }
-    ShardMethod chosen = method;
-    if (method == ShardMethod::Auto) {
-      FailureOr<ShardMethod> best = chooseMethod(getOperation(), target, ranks);
-      if (failed(best))
-        return signalPassFailure();
-      chosen = *best;
-    }
-    if (chosen == ShardMethod::AllGather && ranks > 1 && failed(decompose()))
+    if (failed(verifyDegree()))
+      return signalPassFailure();
+    FailureOr<ChosenMethod> chosen = choose();
+    if (failed(chosen))
+      return signalPassFailure();
+    if (chosen->method == ShardMethod::AllGather && ranks > 1 &&
+        failed(decompose()))
       return signalPassFailure();
     SmallVector<FunctionSharder, 0> sharders;
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       if (func.isExternal())
         continue;
-      sharders.emplace_back(func, chosen, ranks);
+      sharders.emplace_back(func, *chosen, ranks);
       if (failed(sharders.back().verify()))
         return signalPassFailure();
     }

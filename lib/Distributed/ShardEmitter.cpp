@@ -20,9 +20,10 @@ using namespace mlir;
 using namespace mlir::attn;
 
 ShardEmitter::ShardEmitter(OpBuilder &builder, AttentionOpInterface op,
-                           ChunkPlacement placement, Value rank)
+                           ChunkPlacement placement, Value rank,
+                           const HeadGroup &group)
     : b(op.getLoc(), builder), op(op), placement(placement), rank(rank),
-      keys{op.getKey(), op.getValue()},
+      group(group), keys{op.getKey(), op.getValue()},
       querySequences(placement.chunksPerRank) {
   b.setInsertionPoint(op);
 }
@@ -30,11 +31,12 @@ ShardEmitter::ShardEmitter(OpBuilder &builder, AttentionOpInterface op,
 std::unique_ptr<ShardEmitter> attn::createShardEmitter(OpBuilder &builder,
                                                        AttentionOpInterface op,
                                                        ChunkPlacement placement,
-                                                       Value rank) {
+                                                       Value rank,
+                                                       const HeadGroup &group) {
   if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
-    return createGradientShard(builder, grad, placement, rank);
+    return createGradientShard(builder, grad, placement, rank, group);
   return createAttentionShard(builder, cast<AttentionOp>(op.getOperation()),
-                              placement, rank);
+                              placement, rank, group);
 }
 
 bool attn::needsPositions(AttentionOpInterface op) {
@@ -120,19 +122,20 @@ ShardPlace ShardEmitter::emitWholePositions(Value key) {
   return emitPositions(first, numQueries, emitLength(key));
 }
 
-ShardPlace ShardEmitter::emitHeadPositions(Value query, Value key) {
+ShardPlace ShardEmitter::emitHeadPositions(const HeadGroup &ranks, Value query,
+                                           Value key) {
   if (op.hasSequences()) {
     ShardPlace place;
     place.localMask = op.getMaskAttr();
     if (usesHeadInRegions(op))
-      place.firstHead = emitFirstHead();
+      place.firstHead = emitFirstHead(ranks);
     return place;
   }
   auto isEmpty = [](Region &region) { return region.empty(); };
   if (!op.getDropoutAttr() && llvm::all_of(op->getRegions(), isEmpty))
     return {};
   FirstPositions first;
-  first.head = emitFirstHead();
+  first.head = emitFirstHead(ranks);
   return emitPositions(first, emitLength(query), emitLength(key));
 }
 
@@ -167,6 +170,8 @@ ShardPlace ShardEmitter::emitPositions(const RingStep &step, Value query,
   if (sentRows && step.number != 0)
     first.key =
         b.createOrFold<arith::AddIOp>(first.key, index(sentRows->first));
+  if (group.ranks > 1)
+    first.head = group.emitFirstHead(b, getDimSize(op.getQuery(), headsDim));
   return emitPositions(first, multiply(queries, chunks),
                        multiply(numKeys, chunks));
 }
@@ -333,9 +338,27 @@ Value ShardEmitter::emitKeyRows(Value value, Value destination) {
 // Heads
 //===----------------------------------------------------------------------===//
 
-Value ShardEmitter::emitFirstHead() {
-  int64_t heads = getDimSize(op.getQuery(), headsDim) / placement.ranks;
-  return b.createOrFold<arith::MulIOp>(rank, index(heads));
+Value ShardEmitter::emitFirstHead(const HeadGroup &ranks) {
+  int64_t heads = getDimSize(op.getQuery(), headsDim);
+  return ranks.emitFirstHead(b, heads / ranks.ranks);
+}
+
+ShardEmitter::Values ShardEmitter::emitRingOfHeads(Operation *ofHeads,
+                                                   const HeadGroup &ranks,
+                                                   ArrayRef<RingStep> steps) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(ofHeads);
+  Value number = arith::DivUIOp::create(b, rank, index(ranks.ranks));
+  Values results = createShardEmitter(b, cast<AttentionOpInterface>(ofHeads),
+                                      placement.getRing(), number, ranks)
+                       ->emitRing(steps, /*sent=*/std::nullopt);
+  // The ring has destinations of its own.
+  Values inits = cast<DestinationStyleOpInterface>(ofHeads).getDpsInits();
+  ofHeads->erase();
+  for (Value init : inits)
+    if (init.use_empty())
+      init.getDefiningOp()->erase();
+  return results;
 }
 
 //===----------------------------------------------------------------------===//
@@ -412,7 +435,9 @@ Value ShardEmitter::emitWithSentRows(Value chunk, Value rows) {
 //===----------------------------------------------------------------------===//
 
 Value ShardEmitter::emitDestination(Value destination, Value like) {
-  int64_t ranks = placement.allHaveQueries ? 1 : placement.ranks;
+  // A member of a ring of groups has destinations for its own positions.
+  bool isWhole = placement.allHaveQueries || group.ranks > 1;
+  int64_t ranks = isWhole ? 1 : placement.ranks;
   return emitChunkDestination(b, destination, like, ranks);
 }
 
@@ -465,6 +490,9 @@ ShardEmitter::emitExchange(ValueRange sent, const llvm::BitVector &senders,
                            ValueRange destinations) {
   auto select = [&](const llvm::BitVector &set, int64_t offset) -> Value {
     Value peer = emitRank(offset);
+    if (group.ranks > 1)
+      peer = arith::AddIOp::create(
+          b, arith::MulIOp::create(b, peer, index(group.ranks)), group.number);
     Value isMember = emitContains(set);
     return isMember ? arith::SelectOp::create(b, isMember, peer, index(kNoRank))
                     : peer;

@@ -14,6 +14,7 @@
 #ifndef ATTN_LIB_DISTRIBUTED_SHARDEMITTER_H
 #define ATTN_LIB_DISTRIBUTED_SHARDEMITTER_H
 
+#include "HeadExchange.h"
 #include "SequenceShard.h"
 #include "TravellingRows.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
@@ -31,8 +32,9 @@ public:
   /// The results with the keys and values of all ranks, `key` and `value`.
   virtual SmallVector<Value> emitWhole(Value key, Value value) = 0;
 
-  /// The results with all positions of the heads of this rank.
-  virtual SmallVector<Value> emitHeads() = 0;
+  /// The results with all positions of the heads of this rank, or, with
+  /// `steps`, the ones of its group, which is a member of a ring.
+  virtual SmallVector<Value> emitHeads(ArrayRef<RingStep> steps) = 0;
 
   /// The results of attention to the keys of all ranks, of which each has a
   /// segment, and all have the same queries.
@@ -55,9 +57,11 @@ protected:
   };
   using Values = SmallVector<Value>;
 
-  /// `rank` is the number of the rank.
+  /// `rank` is the number of the rank, or of the member of a ring whose ranks
+  /// are `group`: the operation then has the heads of this rank and the
+  /// positions of the group.
   ShardEmitter(OpBuilder &builder, AttentionOpInterface op,
-               ChunkPlacement placement, Value rank);
+               ChunkPlacement placement, Value rank, const HeadGroup &group);
 
   /// Emits the computation of `step` with `keys`, which some rank has in this
   /// step. It may run concurrently with the communication of the step.
@@ -125,11 +129,19 @@ protected:
   /// else a new one with the dynamic sizes of `like`.
   Value emitDestination(Value destination, Value like);
 
-  /// The first query head of this rank, if ranks have heads.
-  Value emitFirstHead();
-  /// The positions of all of `query` and `key` with heads of this rank; none if
-  /// it makes no difference which heads these are.
-  ShardPlace emitHeadPositions(Value query, Value key);
+  /// The ranks that exchange heads, and this one of them.
+  HeadGroup emitHeadGroup() {
+    return HeadGroup::emit(b, placement.ulyssesDegree, placement.ranks, rank);
+  }
+  /// The first query head of this rank of `ranks`.
+  Value emitFirstHead(const HeadGroup &ranks);
+  /// The positions of all of `query` and `key` with heads of this rank of
+  /// `ranks`; none if it makes no difference which heads these are.
+  ShardPlace emitHeadPositions(const HeadGroup &ranks, Value query, Value key);
+  /// The results of `ofHeads`, whose operands this rank of `ranks` has received
+  /// for its heads, in a ring of such groups. Erases the operation.
+  Values emitRingOfHeads(Operation *ofHeads, const HeadGroup &ranks,
+                         ArrayRef<RingStep> steps);
   /// The positions of all queries and of this rank's keys.
   ShardPlace emitSegmentPositions();
   /// The positions of this rank's queries and of all keys.
@@ -162,6 +174,7 @@ protected:
   AttentionOpInterface op;
   ChunkPlacement placement;
   Value rank;
+  HeadGroup group;
   /// The keys of the present step of a ring.
   KeyValues keys;
   /// The rows of keys that ranks have of other ranks; without, all.
@@ -227,18 +240,20 @@ private:
 bool needsPositions(AttentionOpInterface op);
 
 /// The emitter for `op`, attention or its gradient.
-std::unique_ptr<ShardEmitter> createShardEmitter(OpBuilder &builder,
-                                                 AttentionOpInterface op,
-                                                 ChunkPlacement placement,
-                                                 Value rank);
+std::unique_ptr<ShardEmitter>
+createShardEmitter(OpBuilder &builder, AttentionOpInterface op,
+                   ChunkPlacement placement, Value rank,
+                   const HeadGroup &group = HeadGroup());
 std::unique_ptr<ShardEmitter> createAttentionShard(OpBuilder &builder,
                                                    AttentionOp op,
                                                    ChunkPlacement placement,
-                                                   Value rank);
+                                                   Value rank,
+                                                   const HeadGroup &group);
 std::unique_ptr<ShardEmitter> createGradientShard(OpBuilder &builder,
                                                   AttentionGradOp op,
                                                   ChunkPlacement placement,
-                                                  Value rank);
+                                                  Value rank,
+                                                  const HeadGroup &group);
 
 } // namespace mlir::attn
 

@@ -116,6 +116,8 @@ static void printTable(raw_ostream &os, DeviceAttr device,
 
 static void printMethod(llvm::json::OStream &json, const MethodTime &time) {
   json.attribute("method", stringifyRankMethod(time.method));
+  if (time.method == RankMethod::Usp)
+    json.attribute("ulysses_degree", time.ulyssesDegree);
   if (!time.obstacle.empty()) {
     json.attribute("obstacle", time.obstacle);
     return;

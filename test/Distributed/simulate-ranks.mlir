@@ -20,7 +20,7 @@
 // CHECK: 2 zigzag {{.*}} 100% 1.00 134.2
 // CHECK-DAG: 2 ring {{.*}} 100% 1.{{[3-5][0-9]}} 134.2
 // CHECK-DAG: 2 allgather {{.*}} 0% 1.{{[3-5][0-9]}} 134.2
-// CHECK: 2 usp all ranks are on one host
+// CHECK: 2 usp one group has all ranks, as with ulysses
 // CHECK: 4 zigzag {{.*}} 100% 1.00 201.3
 // Two of four ranks compute in the last step of lightseq. Rank 0 sends keys twice and a result in f32.
 // CHECK: 4 lightseq {{.*}} 1.2{{[0-9]}} 404.8
@@ -46,7 +46,8 @@
 // JSON-NEXT: "imbalance": 1,
 // JSON-NEXT: "bytes_sent":
 // JSON: "method": "usp",
-// JSON-NEXT: "obstacle": "all ranks are on one host"
+// JSON-NEXT: "ulysses_degree": 4,
+// JSON-NEXT: "obstacle": "one group has all ranks, as with ulysses"
 func.func @causal(%q: !q, %k: !k, %v: !k, %e: !q) -> !q {
   %o = attn.attention ins(%q, %k, %v : !q, !k, !k) outs(%e : !q) mask(#attn.causal) -> !q
   return %o : !q
@@ -54,8 +55,10 @@ func.func @causal(%q: !q, %k: !k, %v: !k, %e: !q) -> !q {
 
 !w = tensor<1x6x96x64xf32>
 
+// Two of four ranks can divide six heads.
 // CHECK: @few, {{[0-9.]+}} ms on one rank
-// CHECK: 4 ring
+// CHECK-DAG: 4 ring
+// CHECK-DAG: 4 usp {{.*}} 1.00
 // CHECK: 4 ulysses number of heads of 'query' must be a multiple of 4, the ranks that divide them (was 6)
 // CHECK: 16 allgather
 // CHECK: 16 zigzag

@@ -111,8 +111,13 @@ struct Flags {
       "shard-method",
       cl::desc(
           "How ranks get the keys and values of one another: ring, zigzag, "
-          "lightseq, allgather or ulysses, as in attn-shard-attention"),
+          "lightseq, allgather, ulysses or usp, as in attn-shard-attention"),
       cl::init("ring"), cl::value_desc("method"), cl::cat(category)};
+  cl::opt<int64_t> ulyssesDegree{
+      "ulysses-degree",
+      cl::desc("Number of neighboring ranks that exchange heads for positions "
+               "with the method usp (default: 0, to choose)"),
+      cl::value_desc("n"), cl::cat(category)};
   cl::opt<bool> withReference{
       "with-reference",
       cl::desc("Add a reference of each function, computed in f64 on the host"),
@@ -270,7 +275,7 @@ static std::optional<std::string> readOptions(const char *argv0,
 
   for (const cl::opt<int64_t> *flag :
        {&flags.maskBudget, &flags.dqWorkspaceBytes, &flags.ptxVersion,
-        &flags.ranks})
+        &flags.ranks, &flags.ulyssesDegree})
     if (flag->getNumOccurrences() > 0)
       if (std::optional<std::string> error = attn::setOption(
               options, flag->ArgStr, std::to_string(flag->getValue())))

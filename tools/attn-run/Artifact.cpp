@@ -210,9 +210,11 @@ int32_t Artifact::compileForRanks(const Options &options,
   mlir::attn::TemporaryPath file = mlir::attn::createTemporaryFile("so");
   if (!file)
     return attnrtSetError(ATTN_IO_ERROR, "%s", file.error.c_str());
-  int32_t status = compile(options, ATTN_HOST_TARGET, file.path,
-                           {"--ranks=" + std::to_string(options.ranks),
-                            "--shard-method=" + options.shardMethod});
+  int32_t status =
+      compile(options, ATTN_HOST_TARGET, file.path,
+              {"--ranks=" + std::to_string(options.ranks),
+               "--shard-method=" + options.shardMethod,
+               "--ulysses-degree=" + std::to_string(options.ulyssesDegree)});
   int descriptor = -1;
   if (status == ATTN_OK) {
     descriptor = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC);

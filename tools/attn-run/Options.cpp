@@ -52,8 +52,10 @@ Several ranks
                           parts of each rank, and join the outputs. All other
                           options do what they do for the whole. Functions run
                           on the host, and lengths must be static
-  --shard-method=METHOD   ring (the default), zigzag, lightseq, allgather or
-                          ulysses
+  --shard-method=METHOD   ring (the default), zigzag, lightseq, allgather,
+                          ulysses or usp
+  --ulysses-degree=N      the neighboring ranks that exchange heads for positions
+                          with usp
   --transport=HOW         threads: ranks are threads of this process; mpi: they
                           are processes that mpirun has started, of which rank 0
                           compiles, reads, prints and writes; auto (the
@@ -137,6 +139,8 @@ public:
 private:
   std::optional<ExitCode> parseInput(const std::string &text);
   std::optional<ExitCode> parseNamed(const std::string &text);
+  /// Checks that there is a degree if the method needs it.
+  std::optional<ExitCode> verifyDegree();
   std::string parseOption(const std::string &name, const std::string *value);
   std::string parseValue(const std::string &name, const std::string &value);
   std::string parseChoice(const std::string &name, const std::string &value);
@@ -181,6 +185,9 @@ std::string OptionParser::parseNumber(const std::string &name,
     return "a number from 1 to 100000";
   if (name == "ranks" && !parseInteger(value, 1, 1024, options.ranks))
     return "a number from 1 to 1024";
+  if (name == "ulysses-degree" &&
+      !parseInteger(value, 1, 1024, options.ulyssesDegree))
+    return "a number from 1 to 1024";
   if (name == "rank-time-limit" &&
       !parseInteger(value, 1, 86400, options.timeLimitS))
     return "a number from 1 to 86400";
@@ -213,9 +220,10 @@ std::string OptionParser::parseChoice(const std::string &name,
   }
   if (name == "shard-method") {
     options.shardMethod = value;
-    return isOneOf({"ring", "zigzag", "lightseq", "allgather", "ulysses"})
+    return isOneOf(
+               {"ring", "zigzag", "lightseq", "allgather", "ulysses", "usp"})
                ? ""
-               : "ring, zigzag, lightseq, allgather or ulysses";
+               : "ring, zigzag, lightseq, allgather, ulysses or usp";
   }
   options.transport = value;
   return isOneOf({"auto", "threads", "mpi"}) ? "" : "auto, threads or mpi";
@@ -298,6 +306,7 @@ static bool isOption(const std::string &name) {
                             "json",
                             "ranks",
                             "shard-method",
+                            "ulysses-degree",
                             "transport",
                             "rank-time-limit"})
     if (name == known)
@@ -337,13 +346,28 @@ std::optional<ExitCode> OptionParser::parseNamed(const std::string &text) {
   std::string value = hasValue ? text.substr(equals + 1) : "";
   if (!isOption(name))
     return usageError("unknown option '" + text + "'");
-  bool needsRanks = name == "shard-method" || name == "transport" ||
-                    name == "rank-time-limit";
+  bool needsRanks = name == "shard-method" || name == "ulysses-degree" ||
+                    name == "transport" || name == "rank-time-limit";
   if (needsRanks && optionOfRanks.empty())
     optionOfRanks = text;
   std::string expected = parseOption(name, hasValue ? &value : nullptr);
   if (!expected.empty())
     return usageError("option '" + text + "': expected " + expected);
+  return std::nullopt;
+}
+
+std::optional<ExitCode> OptionParser::verifyDegree() {
+  bool isUsp = options.shardMethod == "usp";
+  if (isUsp && options.ulyssesDegree == 0)
+    return usageError("option '--shard-method=usp': needs --ulysses-degree");
+  std::string text =
+      "option '--ulysses-degree=" + std::to_string(options.ulyssesDegree) +
+      "': ";
+  if (!isUsp && options.ulyssesDegree > 0)
+    return usageError(text + "needs --shard-method=usp");
+  if (isUsp && options.ranks % options.ulyssesDegree != 0)
+    return usageError(text + "expected a divisor of --ranks=" +
+                      std::to_string(options.ranks));
   return std::nullopt;
 }
 
@@ -373,7 +397,7 @@ std::optional<ExitCode> OptionParser::parse(int argc, char **argv) {
                         "': not with " + name);
   if (options.input.empty() && !options.probeDevice)
     return usageError("no module given");
-  return std::nullopt;
+  return verifyDegree();
 }
 
 std::optional<ExitCode> attnrt::parseOptions(int argc, char **argv,

@@ -66,6 +66,8 @@ struct Options {
   /// The ranks that attention is distributed over; 0 to run the whole.
   int32_t ranks = 0;
   std::string shardMethod = "ring";
+  /// The neighboring ranks that exchange heads for positions with "usp".
+  int32_t ulyssesDegree = 0;
   /// "auto", "threads" or "mpi".
   std::string transport = "auto";
   /// How long ranks wait for one another.

@@ -70,7 +70,8 @@ public:
                const attn_function &ofRank, const Options &options,
                std::vector<Argument> &arguments)
       : rank(rank), whole(whole), ofRank(ofRank), options(options),
-        arguments(arguments), placement(options.ranks, options.shardMethod) {}
+        arguments(arguments),
+        placement(options.ranks, options.shardMethod, options.ulyssesDegree) {}
 
   /// Gives all ranks their parts of the arguments.
   int32_t scatter();

@@ -20,20 +20,33 @@ namespace attnrt {
 /// The chunks of a tensor that ranks have.
 class Placement {
 public:
-  /// `method` is an option of attn-run.
-  Placement(int32_t ranks, const std::string &method)
-      : ranks(ranks), chunksPerRank(method == "zigzag" ? 2 : 1) {}
+  /// `method` and `ulyssesDegree` are options of attn-run.
+  Placement(int32_t ranks, const std::string &method, int32_t ulyssesDegree)
+      : ranks(ranks), groupRanks(method == "usp" ? ulyssesDegree : 1) {
+    bool hasGroups = method == "usp" && ulyssesDegree < ranks;
+    chunksPerRank = method == "zigzag" || hasGroups ? 2 : 1;
+  }
 
   int32_t getNumRanks() const { return ranks; }
   int64_t getChunksPerRank() const { return chunksPerRank; }
   int64_t getNumChunks() const { return ranks * chunksPerRank; }
-  /// The number, in the whole, of chunk `index` of a rank.
+  /// The number, in the whole, of chunk `index` of a rank. With two chunks for
+  /// each rank, a group has a run of as many as its ranks from either end, and
+  /// each of its ranks the next two of them.
   int64_t getChunk(int32_t rank, int64_t index) const {
-    return index == 0 ? rank : getNumChunks() - 1 - rank;
+    if (chunksPerRank == 1)
+      return rank;
+    int64_t group = rank / groupRanks;
+    int64_t ofGroup = rank % groupRanks * chunksPerRank + index;
+    if (ofGroup < groupRanks)
+      return group * groupRanks + ofGroup;
+    return getNumChunks() - (group + 1) * groupRanks + ofGroup - groupRanks;
   }
 
 private:
   int32_t ranks;
+  /// Neighboring ranks that exchange heads for positions.
+  int64_t groupRanks;
   int64_t chunksPerRank;
 };
 

@@ -75,9 +75,11 @@ struct CompilerOptions {
   bool assumeKeptRows = false;
   bool assumeDropoutMasks = false;
   /// The ranks that attn-shard-attention distributes attention over, 0 for
-  /// functions of the whole tensors, and its method.
+  /// functions of the whole tensors, its method, and the degree of 'usp', 0 to
+  /// choose.
   int64_t ranks = 0;
   ShardMethod shardMethod = ShardMethod::Ring;
+  int64_t ulyssesDegree = 0;
   /// Whether to add the f64 reference of each function.
   bool withReference = false;
   /// A schedule for all attentions, as text; empty to choose.

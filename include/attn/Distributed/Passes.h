@@ -31,6 +31,8 @@ enum class ShardMethod {
   LightSeq,
   /// All of them for some of the heads.
   Ulysses,
+  /// Those of some of the heads, in a ring of groups of ranks.
+  Usp,
   /// None: ranks have the same queries, and merge their results.
   DistAttention,
   /// The one with the least estimated time.

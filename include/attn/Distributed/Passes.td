@@ -40,6 +40,7 @@ def AttnShardAttentionPass
     | `lightseq` | keys, or queries and their results, in each of `ranks / 2` steps with a causal mask | of a pair of chunks in a step | two chunks |
     | `distattention` | results of all ranks, for all queries | to a chunk | a chunk |
     | `ulysses` | heads of all tensors for positions | to all keys, of a part of the heads | a part of the heads of all |
+    | `usp` | the same in groups of ranks, and a ring of groups | to a chunk in a step, of a part of the heads | two chunks of a group, a part of their heads |
 
     `zigzag` is a ring in which ranks have two chunks, of `2 * ranks`: rank `r` has
     chunk `r` and, behind it in its tensors, chunk `2 * ranks - 1 - r`. With a causal
@@ -61,6 +62,21 @@ def AttnShardAttentionPass
     `1 / ranks` of the query heads, and sends the results back. The number of ranks must divide
     the number of query heads, and of key heads and of value heads it must be a divisor or a
     multiple. A key or value head for several ranks is sent to each of them.
+
+    `usp` is unified sequence parallelism (Fang and Zhao 2024): `ulysses` in groups of
+    `ulysses-degree` neighboring ranks, and `zigzag` between the groups. With a degree of `h`,
+    rank `r` is member `r mod h` of group `r / h`, and the heads must fit `h` as they must fit
+    all ranks with `ulysses`. Of `G = ranks / h` groups and `2 * G` chunks, group `g` has
+    chunk `g` and, behind it, chunk `2 * G - 1 - g`. Of these positions, in this order, member
+    `u` has the `u`-th of `h` equal parts, in one tensor. Lengths must be static and a multiple
+    of `2 * ranks`. In a group, ranks exchange heads for positions in `h - 1` steps
+    (`attn.comm.send_recv`), in which each sends `(h - 1) / h` of its queries, keys, values and
+    results. In the ring, each sends keys and values of its heads to the same member of the
+    next group, up to `G - 1` times: as many bytes as it had before, or `h / H` times as many
+    with fewer heads `H` of keys than `h`. One group is `ulysses`, and groups of one rank are
+    `zigzag`, in all that callers see. Without a degree, it is the greatest one that the heads allow and
+    that leaves each group on one host (`attn.device`, or the default device of `target`); a
+    remark names it.
 
     `distattention` is for few queries and many keys, as in decoding (DistAttention, Lin et
     al. 2024): all ranks have all queries and get all results, and each has a chunk of the
@@ -156,6 +172,7 @@ def AttnShardAttentionPass
     | `ring`, `zigzag` | the sum of all steps | follow their keys; each rank adds its part; the last holder returns the total |
     | `lightseq` | the sum of all steps and of what helpers return | go directly to the owner of the keys, one step later |
     | `ulysses` | of some heads, sent to the ranks of the positions | the same; what several ranks have of a head is added up in f32 |
+    | `usp` | the sum of all steps, sent as with `ulysses` | follow their keys as in a ring, and are sent as with `ulysses` |
 
     A helper of `lightseq` gets `out`, `lse`, `dout` and `dlse` with the queries.
 
@@ -216,9 +233,10 @@ def AttnShardAttentionPass
     `auto` takes the method with the least time by a model of the ranks' kernels and
     links (docs/cost-model.md), the same one for all functions of the module, on
     `ranks` devices of the module (`attn.device`, or the default device of `target`). A
-    remark on the first function names it, the runner-up, and why other methods cannot
-    serve. Callers must know the method, since zigzag changes which positions a rank
-    has. With linear attention in the module, it takes `allgather`.
+    remark on the first function names it, with the degree of `usp`, the runner-up, and why
+    other methods cannot serve. `usp` with one group, or with groups of one rank, is left
+    out. Callers must know the method and the degree, since `zigzag` and `usp` change which
+    positions a rank has. With linear attention in the module, it takes `allgather`.
 
     The pass runs before scheduling. An attention or a gradient that it cannot
     distribute is an error:
@@ -230,7 +248,8 @@ def AttnShardAttentionPass
     - `sequences padded` with another method than `ulysses`, and `sequences` with `dropout`
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
       chunks in which no word of a keep mask begins
-    - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`
+    - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`; the
+      same with `usp`, for its degree, which must divide `ranks`
     - linear attention with another method than `allgather`
     - operands that are neither arguments of the function nor results of attention, its
       gradient or linalg
@@ -258,13 +277,19 @@ def AttnShardAttentionPass
                clEnumValN(::mlir::attn::ShardMethod::Ulysses, "ulysses",
                           "all of them for some heads, in exchange for the "
                           "other heads"),
+               clEnumValN(::mlir::attn::ShardMethod::Usp, "usp",
+                          "those of some heads, from one group of ranks after "
+                          "another"),
                clEnumValN(::mlir::attn::ShardMethod::Auto, "auto",
                           "the one with the least estimated time"))}]>,
     Option<"ranks", "ranks", "int64_t", /*default=*/"1",
            "Number of ranks, from 1 to 1024">,
+    Option<"ulyssesDegree", "ulysses-degree", "int64_t", /*default=*/"0",
+           "Number of neighboring ranks that exchange heads for positions with "
+           "'usp'; 0 to choose">,
     Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
            "Name of a registered target, for whose kernels 'auto' estimates "
-           "times">,
+           "times, and whose hosts have the groups of 'usp'">,
   ];
   let statistics = [Statistic<"numSharded", "num-sharded",
                               "Number of attentions and gradients that were distributed">];
@@ -291,9 +316,8 @@ def AttnSimulateRanksPass
     - the computation of the busiest rank over the mean (imbalance);
     - the bytes that a rank sends at most.
 
-    One method is modelled only: `usp` is `ulysses` among the ranks of a host and
-    `zigzag` between hosts (Fang and Zhao 2024). A method that cannot serve has the
-    reason instead of figures.
+    `usp` has the degree that `attn-shard-attention` chooses. A method that cannot serve
+    has the reason instead of figures, and so has `usp` with the degree of another method.
 
     Ranks are devices of the module (`attn.device`, or the default device of `target`),
     whose kernels have the times by which `attn-choose-schedule` chooses, and whose
@@ -306,9 +330,9 @@ def AttnSimulateRanksPass
     - a function: `name`, and either `obstacle`, if no method can serve its attentions, or
       `seconds` of one rank and `groups`;
     - a group: `ranks`, and `methods`, fastest first;
-    - a method: `method`, and either `obstacle` or `seconds`, `computation`, `exposed`,
-      `critical_computation` (seconds of computation on the critical path), `hidden` (a
-      fraction), `imbalance` and `bytes_sent`.
+    - a method: `method`, of `usp` the `ulysses_degree`, and either `obstacle` or `seconds`,
+      `computation`, `exposed`, `critical_computation` (seconds of computation on the critical
+      path), `hidden` (a fraction), `imbalance` and `bytes_sent`.
 
     ```
     attn-opt in.mlir --attn-simulate-ranks="target=sm_90a ranks=8,64 output=-"

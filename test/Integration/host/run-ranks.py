@@ -39,6 +39,8 @@ RUNS = [
     ("bias", "allgather", 4, None, True),
     ("heads", "ring", 2, shard.ALONE, True),
     ("one_head", "ulysses", 4, None, True),
+    ("one_head", "usp2", 4, None, False),
+    ("sinks", "usp2", 4, shard.WITH_ATTENTION, True),
 ]
 
 
@@ -88,7 +90,9 @@ def check(args, name, method, ranks, gradient, launcher):
             files.append(f"{path}.{len(files)}.npy")
             np.save(files[-1], array)
     _, whole = run_module([], module, files, {name: f"{path}.whole.{name}.npy" for name in results}, [])
-    options = [f"--ranks={ranks}", f"--shard-method={method}"]
+    name_of_method = "usp" if method in shard.GROUPS else method
+    options = [f"--ranks={ranks}", f"--shard-method={name_of_method}"]
+    options += [f"--ulysses-degree={shard.degree_of(method)}"] * (method in shard.GROUPS)
     outputs = {name: f"{path}.ranks.{name}.npy" for name in results}
     report, found = run_module(launcher, module, files, outputs, options)
     for output, array in found.items():
@@ -98,11 +102,11 @@ def check(args, name, method, ranks, gradient, launcher):
             if array.shape != values.shape or not error <= inputs.tolerance(output):
                 wrong.append(f"{output}: error {error:.2g} against {reference}")
     counts = [ranks - 1] * ranks, [1] * ranks
-    if method in shard.RINGS:
+    if method in (*shard.RINGS, *shard.GROUPS):
         counts = shard.count_messages(inputs.attended, method, ranks)
     expected = [sum(shard.Tester.sent_bytes(case, method, ranks, gradient, *count).values()) for count in zip(*counts)]
     transport = "MPI" if launcher else "threads"
-    described = {"count": ranks, "method": method, "transport": transport, "bytes_sent": expected}
+    described = {"count": ranks, "method": name_of_method, "transport": transport, "bytes_sent": expected}
     if report["ranks"] != described:
         wrong.append(f"the report says {report['ranks']}, expected {described}")
     return wrong

@@ -48,8 +48,11 @@ SHORT_LIMIT_MS = 500
 SEND_RECV, ALL_GATHER, ALL_TO_ALL = 0, 1, 2  # attn_comm_kind
 # Functions of gradients: with the results of attention as arguments, or with the attention, and their names.
 RINGS = ("ring", "zigzag")
-METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses")
+METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses", "usp2")
 BALANCED = "lightseq"
+# Unified sequence parallelism, with the number of ranks that exchange heads: two of them, or as many as there are heads,
+# and so more than heads of keys.
+GROUPS = ("usp2", "usp4")
 # It has no gradients: all ranks have the queries, and each has a segment of the keys.
 SEGMENTS = "distattention"
 ALONE, WITH_ATTENTION = "backward", "combined"
@@ -239,6 +242,8 @@ CASES = [
 # A number of ranks that does not divide the lengths of the others.
 FIVE_RANKS = Case("causal_five", "#attn.causal", causal, queries=240, keys=240, sinks=True)
 
+# Cases that say which heads a rank has, with one key head for each query head and with fewer.
+GROUP_CASES = ("causal", "mask_mod", "sinks", "heads", "one_head", "value_heads", "one_value_head")
 # For few queries: the numbers of keys of a KV cache, whose segments may be empty, full or in between.
 SEGMENT_CASES = [
     Case("one_query", "#attn.causal", queries=1, keys=256, sinks=True),
@@ -324,19 +329,22 @@ class RandomCases:
         maybe = lambda probability: self.rng.random() < probability
         method = self.rng.choice(self.methods)
         ranks = self.rng.choice([1, 2, 4]) if method == "ulysses" else self.rng.randint(1, 6)
+        if method in GROUPS:
+            ranks = degree_of(method) * self.rng.randint(2, 8 // degree_of(method))
         dropout = None
         if maybe(0.3):
             name, rounds = self.rng.choice([("philox", 7), ("arx", 6), ("threefry", 20)])
             dropout = Dropout(self.rng.choice([0.25, 0.5]), name, rounds)
         # Chunks are equally long, and with dropout words of keep masks begin at them.
-        unit = ranks * (2 if method == "zigzag" else 1) * (16 if dropout else 1)
+        has_pairs = method in ("zigzag", *GROUPS)
+        unit = ranks * (2 if has_pairs else 1) * (16 if dropout else 1)
         queries, keys = (unit * self.rng.randint(1, max(1, 240 // unit)) for _ in range(2))
         mask, named = self.mask(3) if maybe(0.8) else ("", lambda b, h, i, j, shift: i + j >= 0)
         has_mod = maybe(0.25)
         attended = (lambda b, h, i, j, shift: named(b, h, i, j, shift) & ((i + j + h) % 3 != 0)) if has_mod else named
         case = Case(f"random_{self.seed}_{number}", mask, attended, queries, keys, DIAGONALS if has_mod else "",
                     bias=maybe(0.3), sinks=maybe(0.3), dropout=dropout, dtype="bf16" if maybe(0.25) else "f32",
-                    dynamic=method != "zigzag" and maybe(0.3), has_lse=maybe(0.5), is_exact=False)  # fmt: skip
+                    dynamic=not has_pairs and maybe(0.3), has_lse=maybe(0.5), is_exact=False)  # fmt: skip
         return case, method, ranks, self.rng.choice([ALONE, WITH_ATTENTION])
 
 
@@ -554,8 +562,23 @@ class ProcessGroup(Group):
         return self.world.gather(values[self.world.rank if len(values) > 1 else 0])
 
 
+def degree_of(method):
+    """How many neighboring ranks exchange heads, and are together the member of a ring."""
+    return int(method[3:]) if method.startswith("usp") else 1
+
+
+def shard_option(method, ranks):
+    """The pass that makes functions of one rank."""
+    option = f"method=usp ulysses-degree={degree_of(method)}" if method.startswith("usp") else f"method={method}"
+    return f"--attn-shard-attention={option} ranks={ranks}"
+
+
 def positions_of(method, rank, ranks, length):
     """The positions that a rank has."""
+    if method.startswith("usp"):
+        degree = degree_of(method)
+        of_group = positions_of("zigzag", rank // degree, ranks // degree, length)
+        return of_group.reshape(degree, -1)[rank % degree]
     if method != "zigzag":
         return np.arange(length).reshape(ranks, -1)[rank]
     chunks = np.arange(length).reshape(2 * ranks, -1)
@@ -576,6 +599,10 @@ def find_needs(attended, method, ranks):
 def count_messages(attended, method, ranks):
     """How often each rank sends keys in a ring, and how often it sends gradients to the owner of the keys: keys go on
     until no later rank attends to them, and their gradients come back from there."""
+    if method in GROUPS:
+        degree = degree_of(method)
+        counts = count_messages(attended, "zigzag", ranks // degree)
+        return [[count for count in of_groups for _ in range(degree)] for of_groups in counts]
     needs = find_needs(attended, method, ranks)
     sent, returned = [0] * ranks, [0] * ranks
     for chunk in range(ranks):
@@ -639,24 +666,24 @@ def check_balanced_traffic(inputs, ranks, gradient, sent):
     return [] if sum(sent) in totals else [f"ranks sent {sum(sent)} bytes, expected one of {sorted(totals)}"]
 
 
-def exchanged_bytes(case, ranks, gradient):
-    """The bytes that each rank sends to others if ranks exchange heads for positions: of a tensor with fewer heads than
-    ranks, each rank gets one head, and gradients of it are f32."""
+def exchanged_bytes(case, ranks, gradient, degree):
+    """The bytes that each rank sends to others if groups of `degree` ranks exchange heads for positions: of a tensor
+    with fewer heads than these, each of them gets one head, and gradients of it are f32."""
     row = BATCH * case.queries // ranks * HEADS
     width, lse = case.storage.width, 4 * case.has_lse
     q, out = row * DIM * width, row * VALUE_DIM * width
     kv = dkv = 0
     for heads, dim in ((case.key_heads, DIM), (case.value_heads, VALUE_DIM)):
-        elements = BATCH * case.keys // ranks * max(heads, ranks) * dim
+        elements = BATCH * case.keys // ranks * max(heads, degree) * dim
         kv += elements * width
-        dkv += elements * (4 if heads < ranks else width)
+        dkv += elements * (4 if heads < degree else width)
     forward = q + kv + out + row * lse
     # The gradient needs the log-sum-exp, whether or not it has a gradient.
     backward = q + kv + out + row * 4 + out + row * lse + q + dkv
     total = {None: forward, ALONE: backward, WITH_ATTENTION: forward + backward}[gradient]
     if gradient == WITH_ATTENTION and not case.has_lse:
         total += row * 4
-    return total * (ranks - 1) // ranks
+    return total * (degree - 1) // degree
 
 
 class Tester:
@@ -696,7 +723,7 @@ class Tester:
 
     def shard(self, case, method, ranks, gradient=None):
         passes = case.differentiate(gradient) if gradient else []
-        passes.append(f"--attn-shard-attention=method={method} ranks={ranks}")
+        passes.append(shard_option(method, ranks))
         name = f"{case.name}_{method}_{ranks}" + (f"_{gradient}" if gradient else "")
         return self.compile(name, case.mlir(gradient), passes, FUNCTIONS[gradient])
 
@@ -727,7 +754,9 @@ class Tester:
     def sent_bytes(case, method, ranks, gradient, sent, returned, rows):
         """The bytes that a rank sends by calls of each kind, if it sends `rows` rows of keys `sent` times in a ring, and
         returns the gradients of others' keys `returned` times."""
-        elements = BATCH * rows * (case.key_heads * DIM + case.value_heads * VALUE_DIM)
+        degree = degree_of(method)
+        heads = max(case.key_heads, degree), max(case.value_heads, degree)
+        elements = BATCH * rows * (heads[0] * DIM + heads[1] * VALUE_DIM)
         keys, gradients = elements * case.storage.width, elements * 4
         if gradient is None:
             gradients = 0
@@ -735,13 +764,14 @@ class Tester:
         if method == SEGMENTS:
             partial = BATCH * HEADS * case.queries * (VALUE_DIM + 1) * 4
             return {SEND_RECV: 0, ALL_GATHER: (ranks - 1) * partial, ALL_TO_ALL: 0}
-        if method == "ulysses":
-            return {SEND_RECV: 0, ALL_GATHER: sinks, ALL_TO_ALL: exchanged_bytes(case, ranks, gradient)}
+        if method == "ulysses" or degree == ranks:
+            return {SEND_RECV: 0, ALL_GATHER: sinks, ALL_TO_ALL: exchanged_bytes(case, ranks, gradient, ranks)}
         if method == "allgather":
             # Attention and its gradient gather the same keys.
             return {SEND_RECV: 0, ALL_GATHER: (ranks - 1) * keys + sinks, ALL_TO_ALL: (ranks - 1) * gradients}
         passes = 2 if gradient == WITH_ATTENTION else 1
-        return {SEND_RECV: passes * sent * keys + (sent + returned) * gradients, ALL_GATHER: sinks, ALL_TO_ALL: 0}
+        messages = passes * sent * keys + (sent + returned) * gradients
+        return {SEND_RECV: messages + exchanged_bytes(case, ranks, gradient, degree), ALL_GATHER: sinks, ALL_TO_ALL: 0}
 
     def check_traffic(self, inputs, method, group, gradient, traffic):
         """Whether ranks sent what the method needs."""
@@ -753,14 +783,16 @@ class Tester:
                     wrong.append(f"rank {rank} sent {found} bytes, expected {sinks} for the gradient of sinks")
             sent = [found[SEND_RECV] for found in traffic]
             return wrong + check_balanced_traffic(inputs, ranks, gradient, sent)
+        members = ranks // degree_of(method)
         counts, rows = ([ranks - 1] * ranks, [int(ranks > 1)] * ranks), case.keys // ranks
-        if method in RINGS and not case.dynamic:
+        is_ring = method in (*RINGS, *GROUPS)
+        if is_ring and not case.dynamic:
             counts = count_messages(inputs.attended, method, ranks)
             rows = count_sent_rows(inputs.attended, ranks) if method == "ring" else rows
         for rank, (found, sent, returned) in enumerate(zip(traffic, *counts)):
             choices = [(sent, returned, rows)]
-            if method in RINGS and not case.is_exact:
-                choices = [(i, j, k) for i in range(sent, ranks) for j in range(ranks if gradient else 1)
+            if is_ring and not case.is_exact:
+                choices = [(i, j, k) for i in range(sent, members) for j in range(members if gradient else 1)
                            for k in {case.keys // ranks, *range(rows, case.keys // ranks, 64)}]  # fmt: skip
             expected = [self.sent_bytes(case, method, ranks, gradient, *choice) for choice in choices]
             if found not in expected:
@@ -809,7 +841,7 @@ func.func @attention(%q: {sizes}16xf32>, %v: {sizes}{length}xf32>, %out: {sizes}
         state = [np.array(SEED), np.array(OFFSET)]
         whole = self.compile("bits", text)
         assert call(whole, [q, v, out, *state])[0] == 0
-        option = f"--attn-shard-attention=method={method} ranks={ranks}"
+        option = shard_option(method, ranks)
         function = self.compile(f"bits_{method}_{ranks}", text, [option])
         group = self.group(ranks)
         places = [positions_of(method, rank, ranks, length) for rank in range(ranks)]
@@ -842,7 +874,7 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
         q, state = np.zeros((1, 2, length, length), np.float32), [np.array(SEED), np.array(OFFSET)]
         lse = np.full(q.shape[:3], np.log(length), np.float32)
         dout = np.broadcast_to(np.eye(length, dtype=np.float32), q.shape)
-        option = f"--attn-shard-attention=method={method} ranks={ranks}"
+        option = shard_option(method, ranks)
         functions = {1: self.compile("gradient_bits", text, function="gradient"),
                      ranks: self.compile(f"gradient_bits_{method}_{ranks}", text, [option], "gradient")}  # fmt: skip
         keep = dropout.keep(SEED, OFFSET, *np.ix_(range(1), range(2), range(length), range(length)))
@@ -886,10 +918,10 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
         case, ranks = next(case for case in CASES if case.name == "two_sided"), 4
         inputs, function, wrong = Inputs(case, 1, ALONE), self.shard(case, method, ranks, ALONE), []
         # Two tensors in each call: keys and values, then their gradients, which come back at last.
-        # With heads exchanged: seven operands and three gradients.
+        # With heads exchanged: seven operands and three gradients, with those of a ring of two groups.
         # The balanced schedule also exchanges five tensors of queries, and returns a gradient of queries. A rank may
         # have all that it needs before the last call.
-        last = {"allgather": 4, "ulysses": 10, BALANCED: 17}.get(method, 2 * (ranks - 1) * 2)
+        last = {"allgather": 4, "ulysses": 10, "usp2": 14, BALANCED: 17}.get(method, 2 * (ranks - 1) * 2)
         for number in range(last):
             faults = lambda rank: Faults(0, 0, number if rank == 1 else -1, DRIVER_ERROR, 0, -1, 0)
             group = self.group(ranks, faults=faults)
@@ -953,14 +985,19 @@ def make_checks(tester, method, gradients):
     kinds = (ALONE, WITH_ATTENTION) if gradients else (None,)
     for number, case in enumerate(CASES + SEGMENT_CASES * (method == SEGMENTS) + [FIVE_RANKS] * (method == BALANCED)):
         # Chunks of zigzag are slices, whose lengths must be static.
-        if method == "zigzag" and case.dynamic:
+        if method in ("zigzag", *GROUPS) and case.dynamic:
+            continue
+        # The larger group has cases whose heads matter, on two groups.
+        if method == "usp4" and case.name not in GROUP_CASES:
             continue
         # Gradients take long to compile: most cases have a ring and one other method, and pairs of chunks are few.
-        others = ("zigzag", "allgather", "ulysses")
-        if gradients and case.name != "causal" and method in others and method != others[number % 3]:
+        others = ("zigzag", "allgather", "ulysses", "usp2")
+        if gradients and case.name != "causal" and method in others and method != others[number % 4]:
             continue
-        usual = 2 if method == "zigzag" and gradients else 5 if case is FIVE_RANKS else 4
-        counts = {"ulysses": (1, 2, 4), BALANCED: (1, 2, 3, 4, 6)}.get(method, (1, 2, 3, 6))
+        usual = {"zigzag": 2 if gradients else 4, "usp4": 8}.get(method, 5 if case is FIVE_RANKS else 4)
+        counts = {"ulysses": (1, 2, 4), "usp2": (2, 4, 6, 8), "usp4": (8,), BALANCED: (1, 2, 3, 4, 6)}.get(
+            method, (1, 2, 3, 6)
+        )
         if case.name == "one_query":
             # More than are merged at once, and with sinks one more than as many.
             counts = (1, 16, 32)
@@ -969,8 +1006,10 @@ def make_checks(tester, method, gradients):
             yield f"{case.name} {ranks} {kind or ''}", ranks, partial(tester.check_case, case, method, ranks, kind)
     if method == SEGMENTS:
         return
+    if method == "usp4":
+        return
     # There are two heads.
-    for ranks in (2,) if method == "ulysses" else (2, 4):
+    for ranks in {"ulysses": (2,), "usp2": (4,)}.get(method, (2, 4)):
         check_bits = tester.check_gradient_bits if gradients else tester.check_bits
         yield f"bits {ranks}", ranks, partial(check_bits, method, ranks)
     for kind in kinds:
@@ -997,7 +1036,7 @@ def main():
     os.makedirs(args.work, exist_ok=True)
     tester = Tester(args)
     checks = {}
-    methods = METHODS if args.gradients else (*METHODS, SEGMENTS)
+    methods = (*METHODS, "usp4") if args.gradients else (*METHODS, "usp4", SEGMENTS)
     for method in methods:
         for name, ranks, check in make_checks(tester, method, args.gradients):
             if not tester.world or ranks == tester.world.ranks:

@@ -1,0 +1,96 @@
+// RUN: attn-opt %s --split-input-file --attn-shard-attention="method=usp ranks=8 ulysses-degree=4" --verify-diagnostics
+
+!t = tensor<1x6x64x16xf32>
+func.func @query_heads(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  // expected-error @below {{'attn.attention' op number of heads of 'query' must be a multiple of 4, the ranks that divide them (was 6)}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x12x64x16xf32>
+!k = tensor<1x3x64x16xf32>
+func.func @key_heads(%q: !t, %k: !k, %v: !k, %out: !t) -> !t {
+  // expected-error @below {{'attn.attention' op number of heads of 'key' must be a multiple or a divisor of 4, the ranks that divide them (was 3)}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !k, !k) outs(%out : !t) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x8x64x16xf32>
+func.func @head_map(%q: !t, %k: !t, %v: !t, %out: !t, %heads: tensor<8xi32>) -> !t {
+  // expected-error @below {{'attn.attention' op heads cannot be divided with 'head_map'}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) heads(%heads : tensor<8xi32>) -> !t
+  return %0 : !t
+}
+
+// -----
+
+// Each rank has two of the chunks, of which each group has a run from either end.
+!t = tensor<1x4x72x16xf32>
+func.func @length(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  // expected-error @below {{'attn.attention' op dimension 2 of 'query' must be a multiple of 16, 2 for each of 8 ranks (was 72)}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x4x?x16xf32>
+func.func @dynamic(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  // expected-error @below {{'attn.attention' op dimension 2 of 'query' must be static with 2 chunks for each rank (was dynamic)}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  return %0 : !t
+}
+
+// -----
+
+// Words of a keep mask begin in the chunks of groups, of which there are four.
+!t = tensor<1x4x96x16xf32>
+func.func @words(%q: !t, %k: !t, %v: !t, %out: !t, %seed: i64) -> !t {
+  // expected-error @below {{'attn.attention' op with dropout, dimension 2 of 'query' must be a multiple of 64, 16 for each of 4 chunks (was 96)}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %seed, %seed : i64, i64) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x4x64x16xf32>
+func.func @words_fit(%q: !t, %k: !t, %v: !t, %out: !t, %seed: i64) -> !t {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %seed, %seed : i64, i64) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x4x64x16xf32>
+func.func @linear(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
+  // expected-error @below {{'attn.linear_attention' op cannot be distributed over ranks by 'usp', but by 'allgather' or 'auto'}}
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
+  return %0 : !t
+}
+
+// -----
+
+// A body that reads its position reads one of the whole, which a rank may have in two places.
+#map = affine_map<(b, h, i, d) -> (b, h, i, d)>
+!t = tensor<1x4x64x16xf32>
+func.func @positions(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  %e = tensor.empty() : !t
+  // expected-error @below {{'linalg.generic' op must not read its position, which is distributed over ranks in several chunks}}
+  %r = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%q : !t) outs(%e : !t) {
+  ^bb0(%x: f32, %o: f32):
+    %i = linalg.index 2 : index
+    %w = arith.index_cast %i : index to i32
+    %f = arith.sitofp %w : i32 to f32
+    %y = arith.addf %x, %f : f32
+    linalg.yield %y : f32
+  } -> !t
+  %0 = attn.attention ins(%r, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  return %0 : !t
+}
