@@ -21,6 +21,7 @@ dist = pytest.importorskip("torch.distributed")
 from attn import masks  # noqa: E402
 from attn.errors import AttnError, UnsupportedError  # noqa: E402
 from attn.torch import (  # noqa: E402
+    choose_ulysses_degree,
     context_parallel,
     flex_attention,
     gated_delta_rule,
@@ -522,6 +523,144 @@ def test_order_of_shards():
         )
 
 
+#
+# Groups of ranks
+#
+
+
+def on_groups(attention, group, degree, inputs):
+    """``on_shards`` with the method usp."""
+    where = {"group": group, "method": "usp", "ulysses_degree": degree}
+    results = differentiate(attention, *[shard_sequence(tensor, **where) for tensor in inputs])
+    return [unshard_sequence(result, **where) for result in results]
+
+
+# By name: ranks, the degree, and options of sdpa and ``attend_exactly``. There are two key heads.
+GROUP_CASES = {
+    "full": (4, 2, "full"), "causal": (4, 2, "causal"), "window": (8, 2, "window"), "soft cap": (4, 2, "soft cap"),
+    "sinks": (8, 4, "sinks"), "few key heads": (8, 4, "causal"), "zigzag": (2, 1, "causal"),
+    "ulysses": (2, 2, "causal"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROUP_CASES)
+def test_groups(name):
+    size, degree, case = GROUP_CASES[name]
+    options, exact = SDPA_CASES[case]
+    inputs = make_inputs()
+    expected = differentiate(functools.partial(attend_exactly, **exact), *[tensor.double() for tensor in inputs])
+
+    def body(ranks):
+        attention = context_parallel(sdpa, ranks, "usp", ulysses_degree=degree)
+        attention = functools.partial(attention, **options, enable_gqa=True, return_lse=True)
+        return on_groups(attention, ranks, degree, inputs)
+
+    for result in run_threads(size, body):
+        if isinstance(result, Exception):
+            raise result
+        check(result, expected)
+
+
+def test_groups_of_three():
+    """The middle rank of a group has positions of both of its chunks."""
+    inputs = [make(heads, seed) for seed, heads in enumerate((6, 3, 3, 6))]
+    whole = functools.partial(sdpa, is_causal=True, enable_gqa=True, return_lse=True)
+    expected = [tensor.double() for tensor in differentiate(whole, *inputs)]
+
+    def body(ranks):
+        attention = context_parallel(sdpa, ranks, "usp", ulysses_degree=3)
+        attention = functools.partial(attention, is_causal=True, enable_gqa=True, return_lse=True)
+        return on_groups(attention, ranks, 3, inputs)
+
+    for result in run_threads(6, body):
+        if isinstance(result, Exception):
+            raise result
+        check(result, expected)
+
+
+@pytest.mark.parametrize("name", FLEX_CASES)
+def test_groups_with_flex_attention(name):
+    options, exact = FLEX_CASES[name]
+    inputs = make_inputs()
+    expected = differentiate(functools.partial(attend_exactly, **exact), *[tensor.double() for tensor in inputs])
+
+    def body(ranks):
+        attention = context_parallel(flex_attention, ranks, "usp", ulysses_degree=2)
+        attention = functools.partial(attention, **options, enable_gqa=True, return_lse=True)
+        return on_groups(attention, ranks, 2, inputs)
+
+    for result in run_threads(4, body):
+        if isinstance(result, Exception):
+            raise result
+        check(result, expected)
+
+
+def test_order_of_groups():
+    whole = torch.arange(24).view(1, 24)
+
+    def body(ranks, degree):
+        where = {"group": ranks, "method": "usp", "dim": 1, "ulysses_degree": degree}
+        shard = shard_sequence(whole, **where)
+        return shard.tolist()[0], unshard_sequence(shard, **where).tolist()
+
+    orders = {
+        (4, 2): [[*range(6)], [*range(18, 24)], [*range(6, 12)], [*range(12, 18)]],
+        (4, 4): [[*range(6 * rank, 6 * rank + 6)] for rank in range(4)],
+        (2, 1): [[*range(6), *range(18, 24)], [*range(6, 18)]],
+        (6, 3): [[0, 1, 2, 3], [4, 5, 18, 19], [20, 21, 22, 23], [6, 7, 8, 9], [10, 11, 12, 13], [14, 15, 16, 17]],
+    }
+    for (size, degree), expected in orders.items():
+        found = run_threads(size, functools.partial(body, degree=degree))
+        assert [result[0] for result in found] == expected
+        assert all(result[1] == whole.tolist() for result in found)
+
+
+def test_refusals_of_groups():
+    heads = torch.zeros(1, 6, 8, 16)
+    cases = [
+        (dict(ulysses_degree=None), heads, heads, "method is 'usp', which needs ulysses_degree, the neighboring ranks"),
+        (dict(ulysses_degree=3), heads, heads, "ulysses_degree is 3; it must divide 4, the number of ranks"),
+        (dict(ulysses_degree=0), heads, heads, "ulysses_degree is 0; it must divide 4, the number of ranks"),
+        (dict(ulysses_degree=2.0), heads, heads, "ulysses_degree is 2.0; it must divide 4, the number of ranks"),
+        (dict(method="ring", ulysses_degree=2), heads, heads,
+         "ulysses_degree is 2, and method is 'ring'; only usp takes it"),
+        (dict(ulysses_degree=2), heads[:, :3], heads[:, :3],
+         "query has 3 heads, which must be a multiple of 2, ulysses_degree, with the method usp; the methods ring,"),
+        (dict(ulysses_degree=2), heads, heads[:, :3],
+         "key has 3 heads, which must be a multiple or a divisor of 2, ulysses_degree, with the method usp"),
+        (dict(ulysses_degree=2), heads[:, :, :7], heads[:, :, :7],
+         "query has 7 positions, which 2 chunks of a rank cannot have equally many of"),
+    ]  # fmt: skip
+
+    def body(ranks):
+        texts = []
+        for options, query, key, _ in cases:
+            with pytest.raises(AttnError) as error:
+                context_parallel(sdpa, ranks, **{"method": "usp", **options})(query, key, key, enable_gqa=True)
+            texts.append(str(error.value))
+        with pytest.raises(AttnError, match="has 20 positions, which must be a multiple of 8 for 4 ranks"):
+            shard_sequence(torch.zeros(1, 1, 20, 4), ranks, "usp", ulysses_degree=2)
+        # Degrees that differ.
+        degree = 2 if ranks.rank else 4
+        with pytest.raises(AttnError) as error:
+            tensor = torch.zeros(1, 4, 8, 16)
+            context_parallel(sdpa, ranks, "usp", ulysses_degree=degree)(tensor, tensor, tensor)
+        return [*texts, str(error.value)]
+
+    for texts in run_threads(4, body):
+        if isinstance(texts, Exception):
+            raise texts
+        for text, (_, _, _, expected) in zip(texts, cases):
+            assert text.startswith(expected), text
+        assert texts[-1] == "rank 1 has method usp ulysses-degree=2, expected usp ulysses-degree=4 as rank 0 has"
+
+
+def test_choose_ulysses_degree():
+    group = local_ranks(8)
+    assert choose_ulysses_degree(*make_inputs()[:3], group[0]) == 4
+    assert choose_ulysses_degree(*[make(3, 0)] * 3, group[0]) == 1
+
+
 DISAGREEMENTS = {
     "query of the shape": (lambda x: x[:, :, :-1], {}, r"\(2, 4, 47, 16\), expected \(2, 4, 48, 16\)"),
     "query of the dtype": (lambda x: x.bfloat16(), {}, "torch.bfloat16, expected torch.float32"),
@@ -611,7 +750,9 @@ def test_refusals_of_shards():
         assert texts[5] == (
             "function is add; pass sdpa, flex_attention, linear_attention or gated_delta_rule of attn.torch"
         )
-        assert texts[6] == "method is 'striped'; it must be one of ring, zigzag, lightseq, allgather, ulysses, distattention"
+        assert texts[6] == (
+            "method is 'striped'; it must be one of ring, zigzag, lightseq, allgather, ulysses, usp, distattention"
+        )
         assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[7]
 
 
@@ -649,7 +790,7 @@ def compute_results():
     if dist.get_world_size() == 2:
         results["compiled"] = compute_compiled()
     else:
-        results["mesh"] = compute_on_mesh()
+        results["mesh"] = compute_on_mesh() and compute_on_mesh_of_groups()
     results.update(compute_errors())
     return results
 
@@ -681,6 +822,21 @@ def compute_on_mesh():
     found = on_shards(attention, mesh["cp"], "ring", inputs)
     exact = differentiate(attend_exactly, *[tensor.double() for tensor in inputs])
     check(found, exact)
+    return True
+
+
+def compute_on_mesh_of_groups():
+    """Results of a mesh whose last dimension are ranks that exchange heads for positions."""
+    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size() // 2, 2), mesh_dim_names=("ring", "ulysses"))
+    with pytest.raises(AttnError, match="ulysses_degree is 4, and the last dimension of the DeviceMesh is 2"):
+        context_parallel(sdpa, mesh, "usp", ulysses_degree=4)
+    attention = context_parallel(sdpa, mesh, "usp", timeout=SECONDS)
+    attention = functools.partial(attention, is_causal=True, enable_gqa=True, return_lse=True)
+    inputs = make_inputs()
+    # The mesh says the degree.
+    found = on_groups(attention, mesh, None, inputs)
+    exact = functools.partial(attend_exactly, keep=lambda i, j: j <= i)
+    check(found, differentiate(exact, *[tensor.double() for tensor in inputs]))
     return True
 
 

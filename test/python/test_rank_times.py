@@ -49,6 +49,12 @@ def test_bytes(ranks):
     results = heads * length // ranks * (dim + 1) * 4
     sent = ranks // 2 * keys + (ranks // 2 - 1) * results
     assert rows[ranks, "lightseq"]["bytes_sent"] == pytest.approx(sent)
+    if ranks > 8:
+        # Each rank of a host has one of the eight key heads.
+        exchanged = 7 / 8 * (keys + 2 * heads * length // ranks * dim * 2)
+        assert rows[ranks, "usp"]["bytes_sent"] == pytest.approx(exchanged + (ranks // 8 - 1) * keys)
+    else:
+        assert rows[ranks, "usp"]["obstacle"] == "one group has all ranks, as with ulysses"
     if ranks > heads:
         assert "must be a multiple of 64" in rows[ranks, "ulysses"]["obstacle"]
         return

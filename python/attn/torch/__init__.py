@@ -26,7 +26,7 @@ from attn.torch.packed import sdpa_packed
 from attn.torch.paged_cache import PagedKVCache
 from attn.torch.placed_sequences import PlacedSequences
 from attn.torch.process_groups import local_ranks
-from attn.torch.rank_times import choose_method
+from attn.torch.rank_times import choose_method, choose_ulysses_degree
 from attn.torch.block_masks import PrecomputedBlockMask
 from attn.torch.sdpa import debug_sdpa, sdpa, varlen_attn
 from attn.torch.shared_prefix import flash_attn_with_shared_prefix
@@ -39,6 +39,7 @@ __all__ = [
     "Pairs",
     "Traced",
     "choose_method",
+    "choose_ulysses_degree",
     "compile_for",
     "context_parallel",
     "debug_pairs",

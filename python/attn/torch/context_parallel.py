@@ -47,10 +47,16 @@ from attn.torch.linear_attention import (
 from attn.torch.ops import _library, draw_state, read_variant, refuse_second_derivatives, write_variant
 from attn.torch.process_groups import Ranks, agree, find_place, find_ranks, make_ranks
 from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa
+from attn.torch.shard_methods import (
+    SEGMENTS,
+    check_method,
+    chunks_of_rank,
+    describe_method,
+    find_degree,
+    order_chunks,
+    resolve_mesh,
+)
 
-METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses", "distattention")
-#: In which all ranks have all queries.
-SEGMENTS = "distattention"
 # How long ranks wait for each other: some compile longer than others.
 _SECONDS = 600.0
 #: The dimension of positions.
@@ -68,17 +74,8 @@ _library.define(
 _library.define("tensor_of_first_rank(Tensor tensor, str ranks) -> Tensor")
 
 
-def _check_method(method: str) -> None:
-    if method not in METHODS:
-        raise AttnError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
-
-
-def _chunks_of_rank(method: str) -> int:
-    return 2 if method == "zigzag" else 1
-
-
 #
-# Plans
+# Plans, of a method and its degree as ``describe_method`` describes them
 #
 
 
@@ -136,18 +133,17 @@ def find_backward(
     return lambda: wait()[f"{name}_bwd"]
 
 
-def _check_heads(ranks: int, heads: int, key_heads: int, value_heads: int) -> None:
+def _check_heads(method: str, ranks: int, heads: int, key_heads: int, value_heads: int) -> None:
     """Whether each rank can have as many heads as the others."""
-    if heads % ranks:
-        raise UnsupportedError(
-            f"query has {heads} heads, which must be a multiple of {ranks}, the number of ranks, with the method "
-            "ulysses; the methods ring, zigzag, lightseq and allgather take any"
-        )
+    degree = find_degree(method, ranks)
+    what = f"{degree}, {'the number of ranks' if method == 'ulysses' else 'ulysses_degree'}"
+    others = f"with the method {method.split()[0]}; the methods ring, zigzag, lightseq and allgather take any"
+    if heads % degree:
+        raise UnsupportedError(f"query has {heads} heads, which must be a multiple of {what}, {others}")
     for name, shared in (("key", key_heads), ("value", value_heads)):
-        if shared % ranks and ranks % shared:
+        if shared % degree and degree % shared:
             raise UnsupportedError(
-                f"{name} has {shared} heads, which must be a multiple or a divisor of {ranks}, the number of ranks, "
-                "with the method ulysses; the methods ring, zigzag, lightseq and allgather take any"
+                f"{name} has {shared} heads, which must be a multiple or a divisor of {what}, {others}"
             )
 
 
@@ -161,7 +157,7 @@ class _ShardPlan:
 
     def __init__(self, ranks: Ranks, method: str, kind: Kind, mode: Mode, tensors: Sequence[Tensor]):
         query, key, value, *captures = tensors
-        chunks = _chunks_of_rank(method)
+        chunks = chunks_of_rank(method, ranks.size)
         for name, tensor in (("query", query), ("key", key)):
             if tensor.shape[_SEQUENCE] % chunks:
                 raise AttnError(
@@ -169,8 +165,7 @@ class _ShardPlan:
                     "equally many of; make the sequence a multiple of "
                     f"{chunks * ranks.size}, twice the number of ranks"
                 )
-        if method == "ulysses":
-            _check_heads(ranks.size, query.shape[1], key.shape[1], value.shape[1])
+        _check_heads(method, ranks.size, query.shape[1], key.shape[1], value.shape[1])
         deterministic = kind.deterministic or torch.are_deterministic_algorithms_enabled()
         agree(ranks, _list_facts(method, kind, mode, deterministic, tensors))
         self.mode = mode
@@ -612,7 +607,11 @@ def _shard_delta_rule(ranks: str) -> Callable[..., Any]:
 
 
 def context_parallel(
-    function: Callable[..., Any], group: Any = None, method: str = "ring", timeout: float = _SECONDS
+    function: Callable[..., Any],
+    group: Any = None,
+    method: str = "ring",
+    timeout: float = _SECONDS,
+    ulysses_degree: Optional[int] = None,
 ) -> Callable[..., Any]:
     """``attn.torch.sdpa``, ``flex_attention``, ``linear_attention`` or ``gated_delta_rule`` over the ranks of a group
     (context parallelism).
@@ -625,9 +624,11 @@ def context_parallel(
     ``group`` is a process group of ``torch.distributed``, a ``DeviceMesh`` of one dimension, None for all processes, or
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in
     which causal masks leave all ranks equally much; "lightseq", in which ranks that would be idle in a ring compute for
-    others; "allgather", in which each rank gets all keys at once; or "ulysses", in which ranks exchange heads for
+    others; "allgather", in which each rank gets all keys at once; "ulysses", in which ranks exchange heads for
     positions, so that each attends with all positions of some heads: the number of ranks must divide the number of
-    query heads, and of key heads and of value heads it must be a divisor or a multiple.
+    query heads, and of key heads and of value heads it must be a divisor or a multiple; or "usp", in which groups of
+    ``ulysses_degree`` neighboring ranks do so, and are the members of a zigzag ring. With "usp", ``group`` may be a
+    ``DeviceMesh`` of two dimensions, whose last one are the ranks of each group.
 
     The method "distattention" is for decoding from a long KV cache: all ranks pass all queries and get all of the
     output, and each has a shard of the keys and values. It has no gradient. With ``key_lengths`` (``torch.int32``,
@@ -642,12 +643,14 @@ def context_parallel(
     Ranks wait ``timeout`` seconds for each other at most. An error of one rank is an exception of all of them, which
     names the rank. A group that has failed needs a new call of ``context_parallel`` on all ranks.
     """
-    _check_method(method)
+    check_method(method, ulysses_degree)
     if function in (linear_attention, gated_delta_rule) and method != LINEAR_METHOD:
         raise UnsupportedError(
             f"method is {method}, and {function.__name__} over several ranks takes {LINEAR_METHOD}"
         )
+    group, ulysses_degree = resolve_mesh(group, method, ulysses_degree)
     ranks = make_ranks(group, timeout)
+    method = describe_method(method, ranks.size, ulysses_degree)
     if function is linear_attention:
         return _shard_linear_attention(ranks.name)
     if function is gated_delta_rule:
@@ -667,19 +670,20 @@ def context_parallel(
 #
 
 
-def _order(method: str, ranks: int) -> List[int]:
-    """The chunks of all ranks, one rank after another."""
-    if _chunks_of_rank(method) == 1:
-        return list(range(ranks))
-    return [chunk for rank in range(ranks) for chunk in (rank, 2 * ranks - 1 - rank)]
-
-
-def shard_sequence(tensor: Tensor, group: Any = None, method: str = "ring", dim: int = _SEQUENCE) -> Tensor:
+def shard_sequence(
+    tensor: Tensor,
+    group: Any = None,
+    method: str = "ring",
+    dim: int = _SEQUENCE,
+    ulysses_degree: Optional[int] = None,
+) -> Tensor:
     """The shard of this rank of a tensor that all ranks have: a part of its positions, dimension ``dim``. With
-    "zigzag", a rank has two parts, one from either end."""
-    _check_method(method)
+    "zigzag", a rank has two parts, one from either end. With "usp", a group of ``ulysses_degree`` neighboring ranks has
+    such parts, and each rank an equal part of these, one behind the other."""
+    check_method(method, ulysses_degree)
+    group, ulysses_degree = resolve_mesh(group, method, ulysses_degree)
     rank, size = find_place(group)
-    order = _order(method, size)
+    order = order_chunks(describe_method(method, size, ulysses_degree), size)
     length = tensor.shape[dim]
     if length % len(order):
         raise AttnError(
@@ -691,11 +695,19 @@ def shard_sequence(tensor: Tensor, group: Any = None, method: str = "ring", dim:
     return torch.cat([chunks[chunk] for chunk in wanted], dim)
 
 
-def unshard_sequence(tensor: Tensor, group: Any = None, method: str = "ring", dim: int = _SEQUENCE) -> Tensor:
+def unshard_sequence(
+    tensor: Tensor,
+    group: Any = None,
+    method: str = "ring",
+    dim: int = _SEQUENCE,
+    ulysses_degree: Optional[int] = None,
+) -> Tensor:
     """The whole tensor, on all ranks, of which each rank has a shard. It has no gradient."""
-    _check_method(method)
+    check_method(method, ulysses_degree)
+    group, ulysses_degree = resolve_mesh(group, method, ulysses_degree)
     ranks = make_ranks(group, _SECONDS)
-    order = _order(method, ranks.size)
+    method = describe_method(method, ranks.size, ulysses_degree)
+    order = order_chunks(method, ranks.size)
     of_rank = len(order) // ranks.size
     if tensor.shape[dim] % of_rank:
         raise AttnError(f"dimension {dim} has {tensor.shape[dim]} positions, which must be a multiple of {of_rank}")

@@ -15,10 +15,11 @@ from attn.builder import Attention
 from attn.compiler import run_passes
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask
-from attn.torch.context_parallel import METHODS, _check_shards, describe_shards
+from attn.torch.context_parallel import _check_shards, describe_shards
 from attn.torch.kernels import find_target, read_mask
 from attn.torch.process_groups import find_place
 from attn.torch.sdpa import _combine, make_kind
+from attn.torch.shard_methods import GROUPS, METHODS
 
 
 @functools.lru_cache(maxsize=None)
@@ -49,7 +50,7 @@ def choose_method(
 
     Tensors are of the whole, before they are sharded. Only their shapes, dtypes and device count, so that all ranks get
     the same answer. ``gradients`` says whether there is a backward pass. A method that cannot shard such
-    lengths is left out.
+    lengths is left out. If it is "usp", the estimate is with the degree of ``choose_ulysses_degree``.
     """
     _check_shards(query, key, value, enable_gqa=True)
     mask = ""
@@ -67,3 +68,13 @@ def choose_method(
     if not possible:
         raise AttnError(f"no method can shard such tensors: {times[METHODS[0]]['obstacle']}")
     return min(possible, key=lambda method: times[method]["seconds"])
+
+
+def choose_ulysses_degree(query: Tensor, key: Tensor, value: Tensor, group: Any = None) -> int:
+    """The ``ulysses_degree`` of the method "usp" that the compiler takes for such tensors of the whole: the most
+    neighboring ranks of a host that their heads allow. The method is that of all ranks, "ulysses", or of none,
+    "zigzag", if these are all ranks or one."""
+    _check_shards(query, key, value, enable_gqa=True)
+    description = describe_shards(make_kind("", None, None), False, METHODS[0], 1, query, key, value, [])
+    _, size = find_place(group)
+    return _simulate(description, find_target(query.device), size, False)[GROUPS]["ulysses_degree"]
