@@ -98,7 +98,7 @@ def AttnShardAttentionPass
     | mask | of an attention to a chunk |
     |---|---|
     | none, or one that keeps all pairs of a sequence in these chunks | none |
-    | `#attn.causal` or a window, and the same boundaries of queries and keys | the same, with a rank's own chunk; with all keys if it keeps none behind a query |
+    | `#attn.causal` or a window, the same boundaries of queries and keys | the same for a rank's own chunk; with `allgather` if no later key attends |
     | others, and regions that use positions | a region that adds the position of each sequence's first row in a chunk |
 
     Tiles are skipped in all cases. Boundaries that are the same value and static lengths
