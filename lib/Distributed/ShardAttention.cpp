@@ -403,7 +403,7 @@ LogicalResult FunctionSharder::addRows(linalg::LinalgOp op,
   if (rows.contains(op) || op->getBlock() != &func.getBody().front())
     return success();
   FailureOr<ShardedRows> found =
-      ShardedRows::get(op, chunked, placement.chunksPerRank);
+      ShardedRows::get(op, chunked, placement);
   if (failed(found))
     return failure();
   rows.insert({op, *found});

@@ -67,7 +67,7 @@ LogicalResult ShardedRows::verifySum(OpOperand &init) {
 }
 
 FailureOr<ShardedRows> ShardedRows::get(linalg::LinalgOp op, OpOperand &chunked,
-                                        int64_t chunksPerRank) {
+                                        ChunkPlacement placement) {
   AffineMap map = op.getMatchingIndexingMap(&chunked);
   auto expr = dyn_cast<AffineDimExpr>(map.getResult(getPositionDimOf(chunked)));
   if (!expr)
@@ -76,7 +76,7 @@ FailureOr<ShardedRows> ShardedRows::get(linalg::LinalgOp op, OpOperand &chunked,
            << chunked.getOperandNumber()
            << ", which is distributed over ranks (its indexing map is "
            << AffineMapAttr::get(map) << ")";
-  ShardedRows rows(op, expr.getPosition(), chunksPerRank);
+  ShardedRows rows(op, expr.getPosition(), placement);
   for (OpOperand &operand : op->getOpOperands())
     if (failed(rows.verifyOperand(operand)))
       return failure();
@@ -111,25 +111,33 @@ void ShardedRows::emitPositions(ImplicitLocOpBuilder &b, linalg::LinalgOp chunk,
   auto multiply = [&](Value lhs, Value rhs) {
     return b.createOrFold<arith::MulIOp>(lhs, rhs);
   };
-  // With two chunks, rank `r` has chunk `2 * ranks - 1 - r` behind chunk `r`.
-  Value half, second;
-  if (chunksPerRank == 2) {
-    half = b.createOrFold<arith::DivUIOp>(length, index(2));
-    Value before =
-        arith::SubIOp::create(b, index(2 * group.ranks - 2), group.rank);
+  // Member `m` of a zigzag ring has chunk `2 * members - 1 - m` behind chunk
+  // `m`, and each of its ranks has a part of these rows.
+  Value first, half, second, ofRank;
+  if (placement.chunksPerRank == 2) {
+    Value degree = index(placement.ulyssesDegree);
+    Value member = b.createOrFold<arith::DivUIOp>(group.rank, degree);
+    ofRank =
+        multiply(b.createOrFold<arith::RemUIOp>(group.rank, degree), length);
+    half = b.createOrFold<arith::DivUIOp>(multiply(length, degree), index(2));
+    Value before = arith::SubIOp::create(
+        b, index(2 * placement.getRing().ranks - 2), member);
+    first = multiply(member, half);
     second = multiply(before, half);
+  } else {
+    first = multiply(group.rank, length);
   }
-  Value first = multiply(group.rank, half ? half : length);
   for (linalg::IndexOp row : positions) {
     SmallVector<OpOperand *> uses(llvm::make_pointer_range(row->getUses()));
     b.setInsertionPointAfter(row);
-    Value offset = first;
+    Value ofMember = row, offset = first;
     if (half) {
+      ofMember = b.createOrFold<arith::AddIOp>(row, ofRank);
       Value isFirst =
-          arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, half);
+          arith::CmpIOp::create(b, arith::CmpIPredicate::ult, ofMember, half);
       offset = arith::SelectOp::create(b, isFirst, first, second);
     }
-    Value position = arith::AddIOp::create(b, row, offset);
+    Value position = arith::AddIOp::create(b, ofMember, offset);
     for (OpOperand *use : uses)
       use->set(position);
   }

@@ -15,6 +15,7 @@
 #define ATTN_LIB_DISTRIBUTED_SHARDEDROWS_H
 
 #include "RankTensors.h"
+#include "RingSchedule.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace mlir::attn {
@@ -26,7 +27,7 @@ public:
   /// result that has chunks. Fails, with an error, if other operands use
   /// positions in another way. The body may read positions.
   static FailureOr<ShardedRows> get(linalg::LinalgOp op, OpOperand &chunked,
-                                    int64_t chunksPerRank);
+                                    ChunkPlacement placement);
 
   /// Whether ranks have a chunk of `operand`, or of the result that goes there.
   bool isChunked(OpOperand &operand);
@@ -35,8 +36,8 @@ public:
   SmallVector<Value> emit(OpBuilder &builder, RankOfGroup group);
 
 private:
-  ShardedRows(linalg::LinalgOp op, unsigned loop, int64_t chunksPerRank)
-      : op(op), loop(loop), chunksPerRank(chunksPerRank) {}
+  ShardedRows(linalg::LinalgOp op, unsigned loop, ChunkPlacement placement)
+      : op(op), loop(loop), placement(placement) {}
 
   LogicalResult verifyOperand(OpOperand &operand);
   LogicalResult verifySum(OpOperand &init);
@@ -46,7 +47,7 @@ private:
   linalg::LinalgOp op;
   /// The number of the loop over positions.
   unsigned loop;
-  int64_t chunksPerRank;
+  ChunkPlacement placement;
 };
 
 } // namespace mlir::attn

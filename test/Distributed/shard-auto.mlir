@@ -83,6 +83,7 @@ func.func @odd(%q: !t, %k: !t, %v: !t) -> !t {
 // CHECK-COUNT-4: attn.attention ins(
 // expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 65540)}}
 // expected-remark @below {{ulysses cannot serve: number of heads of 'query' must be a multiple of 4, the ranks that divide them (was 30)}}
+// expected-remark @below {{usp cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 65540)}}
 // expected-remark-re @below {{chose lightseq, {{[0-9]+}} us, of 3 methods for 4 ranks; runner-up: }}
 func.func @odd_heads(%q: !t, %k: !t, %v: !t) -> !t {
   %e = tensor.empty() : !t

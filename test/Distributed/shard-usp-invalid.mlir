@@ -73,24 +73,3 @@ func.func @linear(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
   %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
   return %0 : !t
 }
-
-// -----
-
-// A body that reads its position reads one of the whole, which a rank may have in two places.
-#map = affine_map<(b, h, i, d) -> (b, h, i, d)>
-!t = tensor<1x4x64x16xf32>
-func.func @positions(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
-  %e = tensor.empty() : !t
-  // expected-error @below {{'linalg.generic' op must not read its position, which is distributed over ranks in several chunks}}
-  %r = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
-      ins(%q : !t) outs(%e : !t) {
-  ^bb0(%x: f32, %o: f32):
-    %i = linalg.index 2 : index
-    %w = arith.index_cast %i : index to i32
-    %f = arith.sitofp %w : i32 to f32
-    %y = arith.addf %x, %f : f32
-    linalg.yield %y : f32
-  } -> !t
-  %0 = attn.attention ins(%r, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
-  return %0 : !t
-}

@@ -143,3 +143,36 @@ func.func @gradient(%q: !q, %k: !k, %v: !k, %out: !q, %lse: !l, %dout: !q) -> (!
       outs(%dq, %dk, %dv : !q, !k, !k) mask(#attn.causal) -> !q, !k, !k
   return %0#0, %0#1, %0#2 : !q, !k, !k
 }
+
+// -----
+
+#all = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
+!t = tensor<1x4x64x16xf32>
+// Operations on rows read positions in the whole: groups have chunks g and 3 - g of 16 rows, and member u of a group the
+// rows from 8 u on.
+// CHECK-LABEL: func @position(
+// CHECK: %[[RANK:.*]] = attn.comm.rank ranks(8)
+// CHECK: %[[MEMBER:.*]] = arith.divui %[[RANK]], %c4
+// CHECK: %[[NUMBER:.*]] = arith.remui %[[RANK]], %c4
+// CHECK: %[[ROWS:.*]] = arith.muli %[[NUMBER]], %c8
+// CHECK: linalg.generic
+// CHECK:   %[[ROW:.*]] = linalg.index 2
+// CHECK:   %[[OF_GROUP:.*]] = arith.addi %[[ROW]], %[[ROWS]]
+// CHECK:   %[[IS_FIRST:.*]] = arith.cmpi ult, %[[OF_GROUP]], %c16
+// CHECK:   %[[OFFSET:.*]] = arith.select %[[IS_FIRST]]
+// CHECK:   %[[POSITION:.*]] = arith.addi %[[OF_GROUP]], %[[OFFSET]]
+// CHECK:   arith.index_cast %[[POSITION]]
+func.func @position(%q: !t, %k: !t, %v: !t, %out: !t, %e: !t) -> !t {
+  %1 = linalg.generic {indexing_maps = [#all, #all],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%q : !t) outs(%e : !t) {
+  ^bb0(%x: f32, %old: f32):
+    %i = linalg.index 2 : index
+    %n = arith.index_cast %i : index to i32
+    %f = arith.sitofp %n : i32 to f32
+    %y = arith.addf %x, %f : f32
+    linalg.yield %y : f32
+  } -> !t
+  %0 = attn.attention ins(%1, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  return %0 : !t
+}
