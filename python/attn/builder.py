@@ -74,6 +74,8 @@ class Attention:
     #: How sequences of different lengths are stored: "packed", in one batch entry, "padded", or "packed_queries", with
     #: keys in a KV cache.
     sequences: str = ""
+    #: Whether queries and keys have the same sequences, which one argument gives.
+    same_sequences: bool = False
     #: Whether a KV cache has lengths, and the size of its pages if it is paged.
     key_lengths: bool = False
     page_size: Optional[int] = None
@@ -124,6 +126,8 @@ class Attention:
             raise AttnError(f"precision is {self.precision!r}; it must be 'highest' or 'high'")
         if self.sequences not in ("", "packed", "padded", "packed_queries"):
             raise AttnError(f"sequences is {self.sequences!r}; it must be 'packed', 'padded' or 'packed_queries'")
+        if self.same_sequences and self.sequences not in ("packed", "padded"):
+            raise AttnError(f"sequences is {self.sequences!r}; same_sequences needs 'packed' or 'padded'")
         if self.page_size is not None and not self.key_lengths and self.sequences != "packed_queries":
             raise AttnError(f"page_size is {self.page_size}, which needs key_lengths or packed_queries")
         if self.values_in_keys and (self.value_dim or self.query_dim) > self.query_dim:
@@ -154,7 +158,8 @@ class Attention:
         heads = {"sinks": self.sinks, "head_map": self.head_map, "identity": self.identity}
         captures = "".join(f", %mask_{i}: {kind}" for i, kind in enumerate(reads))
         captures += "".join(f", %{name}: {kind}" for name, kind in heads.items() if kind)
-        captures += f", %query_sequences: {_LENGTHS}, %key_sequences: {_LENGTHS}" if self.sequences else ""
+        sequences = ["%query_sequences", "%query_sequences" if self.same_sequences else "%key_sequences"]
+        captures += "".join(f", {name}: {_LENGTHS}" for name in dict.fromkeys(sequences)) if self.sequences else ""
         captures += f", %key_lengths: {_LENGTHS}" if self.key_lengths else ""
         captures += f", %page_table: {_PAGES}" if self.page_size is not None else ""
         captures += f", %positions: {_POSITIONS}" if self.positions else ""
@@ -166,7 +171,7 @@ class Attention:
             if kind:
                 clauses.append(f"{'heads' if name == 'head_map' else name}(%{name} : {kind})")
         if self.sequences:
-            clauses.append(f"sequences {self.sequences}(%query_sequences, %key_sequences : {_LENGTHS}, {_LENGTHS})")
+            clauses.append(f"sequences {self.sequences}({', '.join(sequences)} : {_LENGTHS}, {_LENGTHS})")
         if self.key_lengths:
             clauses.append(f"key_lengths(%key_lengths : {_LENGTHS})")
         if self.page_size is not None:

@@ -174,3 +174,37 @@ func.func @linear(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
   %o = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
   return %o : !t
 }
+
+// -----
+
+!t = tensor<2x32x4096x128xbf16>
+
+// Padded sequences have one method.
+// CHECK-LABEL: func @padded(
+// CHECK: attn.comm.all_to_all
+// CHECK: attn.attention {{.*}} sequences padded(
+// expected-remark @below {{zigzag cannot serve: with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
+// expected-remark @below {{ring cannot serve}}
+// expected-remark @below {{allgather cannot serve}}
+// expected-remark @below {{chose ulysses, }}
+func.func @padded(%q: !t, %k: !t, %v: !t, %lengths: tensor<2xi32>) -> !t {
+  %e = tensor.empty() : !t
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t)
+      sequences padded(%lengths, %lengths : tensor<2xi32>, tensor<2xi32>) mask(#attn.causal) -> !t
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<1x32x65536x128xbf16>
+
+// CHECK-LABEL: func @packed(
+// CHECK: attn.attention {{.*}} sequences packed(
+// expected-remark @below {{of 4 methods for 4 ranks}}
+func.func @packed(%q: !t, %k: !t, %v: !t, %cu: tensor<?xi32>) -> !t {
+  %e = tensor.empty() : !t
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t)
+      sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>) mask(#attn.causal) -> !t
+  return %o : !t
+}

@@ -748,7 +748,8 @@ def test_refusals_of_shards():
         assert texts[3].startswith("query has 3 heads, which must be a multiple of 2, the number of ranks")
         assert texts[4].startswith("key has 3 heads, which must be a multiple or a divisor of 2, the number of ranks")
         assert texts[5] == (
-            "function is add; pass sdpa, flex_attention, linear_attention or gated_delta_rule of attn.torch"
+            "function is add; pass sdpa, flex_attention, varlen_attn, flash_attn_varlen_func, linear_attention or "
+            "gated_delta_rule of attn.torch"
         )
         assert texts[6] == (
             "method is 'striped'; it must be one of ring, zigzag, lightseq, allgather, ulysses, usp, distattention"

@@ -6,6 +6,7 @@
 import contextlib
 import dataclasses
 import functools
+import math
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -19,7 +20,9 @@ from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask
 from attn.torch import flex
 from attn.torch.checks import check_arguments, check_equal_heads, convert_by_autocast, with_unit_stride
+from attn.torch.flash_attn import flash_attn_varlen_func
 from attn.torch.kernels import (
+    CLAUSES,
     FLOAT8,
     Binding,
     Kind,
@@ -46,7 +49,7 @@ from attn.torch.linear_attention import (
 )
 from attn.torch.ops import _library, draw_state, read_variant, refuse_second_derivatives, write_variant
 from attn.torch.process_groups import Ranks, agree, find_place, find_ranks, make_ranks
-from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa
+from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa, varlen_attn
 from attn.torch.shard_methods import (
     SEGMENTS,
     check_method,
@@ -56,6 +59,7 @@ from attn.torch.shard_methods import (
     order_chunks,
     resolve_mesh,
 )
+from attn.torch.varlen_shards import shard_flash_attn_varlen_func, shard_varlen_attn
 
 # How long ranks wait for each other: some compile longer than others.
 _SECONDS = 600.0
@@ -152,6 +156,14 @@ def _differentiated(tensors: Sequence[Tensor], mode: Mode) -> List[Tensor]:
     return [*tensors[:3], *(tensors[3 + number] for number in mode.gradients or ())]
 
 
+def _find_same(kind: Kind) -> Optional[int]:
+    """The number of the tensor with the boundaries of keys, if these are the boundaries of queries."""
+    if "same_sequences" not in kind.clauses.split():
+        return None
+    before = kind.clauses.split(kind.sequences)[0].split()
+    return 3 + kind.reads + sum([CLAUSES[clause] for clause in before]) + 1
+
+
 class _ShardPlan:
     """How a rank computes attention, and its gradients, for shards of some layout."""
 
@@ -170,6 +182,8 @@ class _ShardPlan:
         agree(ranks, _list_facts(method, kind, mode, deterministic, tensors))
         self.mode = mode
         self.has_dropout = kind.dropout_p != 0
+        # Queries and keys may have the same boundaries, of which functions have one argument.
+        self._same = _find_same(kind)
         self._state = len(tensors) if self.has_dropout else None
         self._ranks = ranks
         self._communicator = ranks.find_communicator(query.device)
@@ -185,8 +199,19 @@ class _ShardPlan:
             if mode.gradients is not None:
                 find_backward(of_gradient, other, method, ranks.size, mode.gradients, deterministic)()
         inputs = [*tensors, query.new_empty(2, dtype=torch.int64)] if self.has_dropout else list(tensors)
-        self._run = Binding(forward, inputs, output_layouts(query, value, True), self._state)
+        layouts = output_layouts(query, value, True)
+        # Rows that belong to no sequence may not be written.
+        self._gradient_fill = 0.0 if kind.sequences else None
+        if kind.sequences:
+            layouts = [layout._replace(fill=fill) for layout, fill in zip(layouts, (0.0, -math.inf))]
+        self._run = Binding(forward, self._select(inputs), layouts, self._state)
         self._gradients: Dict[Tuple, Binding] = {}
+
+    def _select(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The tensors that functions have arguments for."""
+        if self._same is None:
+            return tensors
+        return [tensor for number, tensor in enumerate(tensors) if number != self._same]
 
     def _call(self, binding: Binding, tensors: Sequence[Tensor]) -> List[Tensor]:
         with self._communicator.current():
@@ -197,7 +222,7 @@ class _ShardPlan:
                 raise
 
     def run(self, tensors: Sequence[Tensor]) -> List[Tensor]:
-        return self._call(self._run, tensors)
+        return self._call(self._run, self._select(tensors))
 
     def run_backward(
         self, tensors: Sequence[Tensor], out: Tensor, lse: Tensor, dout: Tensor, dlse: Optional[Tensor]
@@ -210,8 +235,10 @@ class _ShardPlan:
         if binding is None:
             assert self._backward is not None
             made = [gradient_layout(tensor) for tensor in _differentiated(tensors, self.mode)]
-            binding = self._gradients[layouts] = Binding(self._backward(), [*tensors, *results], made, self._state)
-        return self._call(binding, (*tensors, *results))
+            made[:3] = [layout._replace(fill=self._gradient_fill) for layout in made[:3]]
+            inputs = [*self._select(tensors), *results]
+            binding = self._gradients[layouts] = Binding(self._backward(), inputs, made, self._state)
+        return self._call(binding, (*self._select(tensors), *results))
 
 
 def _list_facts(method: str, kind: Kind, mode: Mode, deterministic: bool, tensors: Sequence[Tensor]) -> Dict[str, str]:
@@ -371,7 +398,7 @@ def _attend(
 ) -> Tuple[Tensor, Tensor]:
     wanted = [number for number, capture in enumerate(captures) if torch.is_grad_enabled() and capture.requires_grad]
     for number in wanted:
-        if kind.clauses != "sinks" or number != kind.reads:
+        if kind.clauses.split()[:1] != ["sinks"] or number != kind.reads:
             raise UnsupportedError(
                 f"captured tensor {number} requires a gradient, which attention over several ranks does not have; call "
                 ".detach() on it"
@@ -563,6 +590,11 @@ def _shard_flex_attention(ranks: str, method: str) -> Callable[..., Any]:
     return sharded_flex_attention
 
 
+def _attend_varlen(ranks: str, method: str, query: Tensor, key: Tensor, value: Tensor, *others: Any) -> Any:
+    _check_shards(query, key, value, enable_gqa=True)
+    return _attend(ranks, method, query, key, value, *others)
+
+
 def _shard_linear_attention(ranks: str) -> Callable[..., Any]:
     def sharded_linear_attention(
         q: Tensor,
@@ -613,8 +645,8 @@ def context_parallel(
     timeout: float = _SECONDS,
     ulysses_degree: Optional[int] = None,
 ) -> Callable[..., Any]:
-    """``attn.torch.sdpa``, ``flex_attention``, ``linear_attention`` or ``gated_delta_rule`` over the ranks of a group
-    (context parallelism).
+    """``attn.torch.sdpa``, ``flex_attention``, ``varlen_attn``, ``flash_attn_varlen_func``, ``linear_attention`` or
+    ``gated_delta_rule`` over the ranks of a group (context parallelism).
 
     The result takes the shards of this rank, ``[batch, heads, positions / ranks, head dim]`` as ``shard_sequence``
     makes them, and returns this rank's shard of the output. All else is that of the whole: masks, functions of
@@ -633,6 +665,11 @@ def context_parallel(
     The method "distattention" is for decoding from a long KV cache: all ranks pass all queries and get all of the
     output, and each has a shard of the keys and values. It has no gradient. With ``key_lengths`` (``torch.int32``,
     ``[batch]``), the number of keys that there are on all ranks, rank ``r`` has keys from ``r * positions`` on.
+
+    ``varlen_attn`` and ``flash_attn_varlen_func`` take shards ``[positions / ranks, heads, head dim]`` of packed
+    sequences, as ``shard_sequence`` makes them with ``dim=0``. Boundaries are positions in the whole, and all ranks
+    pass the same. Pass one tensor for queries and keys where they are the same: then a causal mask leaves messages out.
+    They have no dropout.
 
     Linear attention takes the method "allgather", by which ranks gather states. Its shards are
     ``[batch, positions / ranks, heads, head dim]``, as ``shard_sequence`` makes them with ``dim=1``. All ranks pass the
@@ -659,9 +696,13 @@ def context_parallel(
         return _shard_sdpa(ranks.name, method)
     if function is flex.flex_attention:
         return _shard_flex_attention(ranks.name, method)
+    for varlen, shard in ((varlen_attn, shard_varlen_attn), (flash_attn_varlen_func, shard_flash_attn_varlen_func)):
+        if function is varlen:
+            return shard(functools.partial(_attend_varlen, ranks.name, method))
     name = getattr(function, "__name__", type(function).__name__)
     raise UnsupportedError(
-        f"function is {name}; pass sdpa, flex_attention, linear_attention or gated_delta_rule of attn.torch"
+        f"function is {name}; pass sdpa, flex_attention, varlen_attn, flash_attn_varlen_func, linear_attention or "
+        "gated_delta_rule of attn.torch"
     )
 
 

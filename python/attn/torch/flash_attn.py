@@ -139,6 +139,37 @@ def _attend_to_pages(
     return (out, lse[0], None) if with_lse and lse is not None else out
 
 
+def prepare_varlen(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    dropout_p: float,
+    softmax_scale: Optional[float],
+    causal: bool,
+    window_size: Tuple[int, int],
+    softcap: float,
+    alibi_slopes: Optional[Tensor],
+    deterministic: bool,
+) -> Tuple[Tensor, Tensor, Tensor, List[Tensor], Kind]:
+    """The tensors of ``flash_attn_varlen_func`` as ``[1, heads, positions, head dim]``, operands and captures, and the
+    kind."""
+    bounds = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
+    _check(3, softmax_scale, dropout_p, softcap, q=q, k=k, v=v, **bounds)
+    captures: List[Tensor] = _check_entries(bounds)
+    shift = None
+    if alibi_slopes is not None:
+        check_slopes(alibi_slopes, max(cu_seqlens_q.shape[0] - 1, 0), q.shape[1])
+        shift = cu_seqlens_k.diff() - cu_seqlens_q.diff()
+        captures += [alibi_slopes, shift]
+    score_mod = write_score_mod(softcap, alibi_slopes, shift)
+    mask = write_flash_mask(causal, window_size)
+    kind = _make_kind(mask, softmax_scale, score_mod, dropout_p, deterministic, "packed")
+    query, key, value = (with_unit_stride(x, name).transpose(0, 1)[None] for x, name in ((q, "q"), (k, "k"), (v, "v")))
+    return query, key, value, captures, kind
+
+
 def flash_attn_varlen_func(
     q: Tensor,
     k: Tensor,
@@ -182,18 +213,10 @@ def flash_attn_varlen_func(
         raise UnsupportedError("seqused_k is given without block_table; give the ends of sequences by cu_seqlens_k")
     if cu_seqlens_k is None:
         raise AttnError("cu_seqlens_k is None, and is needed without block_table")
-    bounds = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
-    _check(3, softmax_scale, dropout_p, softcap, q=q, k=k, v=v, **bounds)
-    captures: List[Tensor] = _check_entries(bounds)
-    shift = None
-    if alibi_slopes is not None:
-        check_slopes(alibi_slopes, max(cu_seqlens_q.shape[0] - 1, 0), q.shape[1])
-        shift = cu_seqlens_k.diff() - cu_seqlens_q.diff()
-        captures += [alibi_slopes, shift]
-    score_mod = write_score_mod(softcap, alibi_slopes, shift)
-    mask = write_flash_mask(causal, window_size)
-    kind = _make_kind(mask, softmax_scale, score_mod, dropout_p, deterministic, "packed")
-    query, key, value = (with_unit_stride(x, name).transpose(0, 1)[None] for x, name in ((q, "q"), (k, "k"), (v, "v")))
+    query, key, value, captures, kind = prepare_varlen(
+        q, k, v, cu_seqlens_q, cu_seqlens_k, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
+        deterministic,
+    )  # fmt: skip
     out, lse = attend(query, key, value, captures, kind, return_attn_probs)
     out = (drop_all(out) if dropout_p == 1 else out)[0].transpose(0, 1)
     return (out, lse[0], None) if return_attn_probs and lse is not None else out

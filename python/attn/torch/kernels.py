@@ -48,7 +48,7 @@ _VIEW_WORDS = ctypes.sizeof(TensorView) // 8
 # How many operands each clause has, in order; they follow the operands of the mask.
 CLAUSES = {
     "sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2, "packed_queries": 2, "key_lengths": 1,
-    "page_table": 1, "positions": 1, "values_in_keys": 0,
+    "page_table": 1, "positions": 1, "values_in_keys": 0, "same_sequences": 0,
 }  # fmt: skip
 #: Entries of the positions of a shard: first query, key, batch entry and query head, numbers of queries and keys.
 NUM_POSITIONS = 6
@@ -690,6 +690,7 @@ def describe_attention(
         head_map=clauses.get("heads", ""),
         identity=clauses.get("identity", ""),
         sequences=kind.sequences,
+        same_sequences="same_sequences" in clauses,
         key_lengths="key_lengths" in clauses,
         page_size=key.shape[2] if is_paged else None,
         positions="positions" in clauses,

@@ -6,7 +6,7 @@
 import functools
 import math
 import numbers
-from typing import Any, Optional, Sequence, Tuple, Union, cast
+from typing import Any, List, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor
@@ -508,6 +508,62 @@ def debug_sdpa(
     return Pairs(*[_restore(tensor, query.dim(), batch, enable_gqa) for tensor in record[0]])
 
 
+def refuse_caches(seqused_k: Optional[Tensor], block_table: Optional[Tensor], num_splits: Optional[int]) -> None:
+    """Refuses arguments of ``varlen_attn`` for KV caches."""
+    if seqused_k is not None or block_table is not None:
+        raise UnsupportedError(
+            f"{'block_table' if seqused_k is None else 'seqused_k'} is for KV caches; call "
+            "attn.torch.flash_attn_with_kvcache"
+        )
+    if num_splits is not None:
+        raise UnsupportedError(f"num_splits is {num_splits}; leave it out: kernels choose splits by the lengths")
+
+
+def prepare_varlen(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seq_q: Tensor,
+    cu_seq_k: Optional[Tensor],
+    scale: Optional[float],
+    window_size: Tuple[int, int],
+    enable_gqa: bool,
+    dropout_p: float,
+    soft_cap: Optional[float],
+    block_mask: Optional[Mask],
+    sinks: Optional[Tensor],
+    head_map: Optional[Tensor],
+    identity: Optional[Tensor],
+    deterministic: bool,
+) -> Tuple[Tensor, Tensor, Tensor, List[Tensor], Kind]:
+    """The tensors of ``varlen_attn`` as ``[1, heads, positions, head dim]``, the operands of clauses, and the kind."""
+    check_arguments(scale, dropout_p, query=query, key=key, value=value, cu_seq_q=cu_seq_q)
+    query, key, value = convert_by_autocast(query, key, value)
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.dim() != 3:
+            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 3: positions, heads and head dim")
+    if not enable_gqa and head_map is None:
+        check_equal_heads(query, key, value)
+    _check_cap(soft_cap)
+    named = write_window(*window_size)
+    if block_mask is not None:
+        if not isinstance(block_mask, Mask):
+            raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass one of attn.masks")
+        text, captures = read_mask(block_mask, "block_mask")
+        if captures:
+            raise UnsupportedError("block_mask reads tensors, which masks of packed sequences cannot")
+        named = f"#attn.and<{named}, {text}>" if named else text
+    query, key, value = (with_unit_stride(x, name).transpose(0, 1)[None] for x, name in (
+        (query, "query"), (key, "key"), (value, "value")
+    ))  # fmt: skip
+    clauses, operands = find_clauses(
+        query, key, sinks, head_map, identity, cu_seq_q, cu_seq_q if cu_seq_k is None else cu_seq_k, "packed"
+    )
+    make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
+    kind = make_kind(None, named, 0, scale, 0.0 if dropout_p == 1 else dropout_p, soft_cap)
+    return query, key, value, operands, kind._replace(clauses=clauses, deterministic=deterministic)
+
+
 def varlen_attn(
     query: Tensor,
     key: Tensor,
@@ -544,39 +600,12 @@ def varlen_attn(
     ``return_aux`` asks for, is ``[heads, positions]``. All else is as in ``sdpa``; rows that belong to no sequence are
     0. Of torch's arguments, ``seqused_k``, ``block_table`` and ``num_splits`` are refused.
     """
-    if seqused_k is not None or block_table is not None:
-        raise UnsupportedError(
-            f"{'block_table' if seqused_k is None else 'seqused_k'} is for KV caches; call "
-            "attn.torch.flash_attn_with_kvcache"
-        )
-    if num_splits is not None:
-        raise UnsupportedError(f"num_splits is {num_splits}; leave it out: kernels choose splits by the lengths")
+    refuse_caches(seqused_k, block_table, num_splits)
     return_lse = return_lse or (return_aux is not None and return_aux.lse)
-    check_arguments(scale, dropout_p, query=query, key=key, value=value, cu_seq_q=cu_seq_q)
-    query, key, value = convert_by_autocast(query, key, value)
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if tensor.dim() != 3:
-            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 3: positions, heads and head dim")
-    if not enable_gqa and head_map is None:
-        check_equal_heads(query, key, value)
-    _check_cap(soft_cap)
-    named = write_window(*window_size)
-    if block_mask is not None:
-        if not isinstance(block_mask, Mask):
-            raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass one of attn.masks")
-        text, captures = read_mask(block_mask, "block_mask")
-        if captures:
-            raise UnsupportedError("block_mask reads tensors, which masks of packed sequences cannot")
-        named = f"#attn.and<{named}, {text}>" if named else text
-    query, key, value = (with_unit_stride(x, name).transpose(0, 1)[None] for x, name in (
-        (query, "query"), (key, "key"), (value, "value")
-    ))  # fmt: skip
-    clauses, operands = find_clauses(
-        query, key, sinks, head_map, identity, cu_seq_q, cu_seq_q if cu_seq_k is None else cu_seq_k, "packed"
-    )
-    make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
-    kind = make_kind(None, named, 0, scale, 0.0 if dropout_p == 1 else dropout_p, soft_cap)
-    kind = kind._replace(clauses=clauses, deterministic=deterministic)
+    query, key, value, operands, kind = prepare_varlen(
+        query, key, value, cu_seq_q, cu_seq_k, scale, window_size, enable_gqa, dropout_p, soft_cap, block_mask, sinks,
+        head_map, identity, deterministic,
+    )  # fmt: skip
     out, lse = attend(query, key, value, operands, kind, return_lse)
     out = (drop_all(out) if dropout_p == 1 else out)[0].transpose(0, 1)
     return (out, lse[0]) if return_lse else out
