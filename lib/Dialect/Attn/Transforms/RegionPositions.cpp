@@ -18,7 +18,7 @@ using namespace mlir::attn;
 using EmitPosition = function_ref<MaskPosition(OpBuilder &, ValueRange)>;
 
 /// Replaces the arguments (batch, head, query, key) of `block` from number
-/// `first` on. Returns what replaces them.
+/// `first` on. Returns the positions that replace them.
 static MaskPosition replaceArguments(RewriterBase &rewriter, Block &block,
                                      unsigned first,
                                      EmitPosition emitPosition) {

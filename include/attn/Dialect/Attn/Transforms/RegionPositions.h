@@ -22,8 +22,8 @@ class RewriterBase;
 namespace mlir::attn {
 
 /// Makes the mask and the regions of `op` see other positions. `emitPosition`
-/// gets the arguments (batch, head, query, key) of a region and emits what is
-/// seen instead of them. The named mask becomes part of the mask_mod region.
+/// gets the arguments (batch, head, query, key) of a region and emits the ones
+/// that replace them. The named mask becomes part of the mask_mod region.
 void replacePositions(
     RewriterBase &rewriter, AttentionOpInterface op,
     function_ref<MaskPosition(OpBuilder &, ValueRange)> emitPosition);
