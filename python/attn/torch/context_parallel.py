@@ -100,6 +100,9 @@ def describe_shards(
 ) -> Attention:
     """The attention of the whole, of which a rank has such shards."""
     description = describe_attention(kind, with_lse, query, key, value, captures)
+    if kind.sequences and method == "ulysses":
+        # The number of positions differs from batch to batch, and each rank has all of them.
+        return description
     return dataclasses.replace(
         description,
         batch=query.shape[0],
