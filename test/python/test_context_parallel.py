@@ -10,6 +10,7 @@ import functools
 import math
 import os
 import re
+import sys
 import time
 
 import pytest
@@ -399,6 +400,32 @@ def test_results_without_gradients(method):
         if isinstance(result, Exception):
             raise result
         check(result, [expected], torch.bfloat16)
+
+
+def test_selective_checkpoint(monkeypatch):
+    """A checkpointed layer that saves the results of attention computes and sends nothing of it again."""
+    *inputs, dout = make_inputs()
+    module, calls = sys.modules[context_parallel.__module__], []
+    find_plan = module._find_plan
+    monkeypatch.setattr(module, "_find_plan", lambda *args: calls.append(1) or find_plan(*args))
+    create = torch.utils.checkpoint.create_selective_checkpoint_contexts
+    saving = functools.partial(create, [torch.ops.attn.sharded_attention.default])
+
+    def body(ranks, **options):
+        attention = context_parallel(sdpa, ranks, "lightseq")
+        leaves = [shard_sequence(tensor, ranks, "lightseq").requires_grad_() for tensor in inputs]
+        layer = lambda q, k, v: torch.tanh(attention(torch.tanh(q), k, v, is_causal=True, enable_gqa=True))  # noqa: E731
+        out = torch.utils.checkpoint.checkpoint(layer, *leaves, use_reentrant=False, **options)
+        return torch.autograd.grad(out, leaves, shard_sequence(dout, ranks, "lightseq"))
+
+    plain = run_threads(2, body)
+    assert len(calls) == 2 * 3, plain
+    calls.clear()
+    for found, expected in zip(run_threads(2, functools.partial(body, context_fn=saving)), plain):
+        if isinstance(found, Exception):
+            raise found
+        assert all(map(torch.equal, found, expected))
+    assert len(calls) == 2 * 2
 
 
 # By name: the number of queries, options of sdpa, and of ``attend_exactly``.
