@@ -61,7 +61,7 @@ def chunks_of_rank(described: str, ranks: int) -> int:
 
 
 def order_chunks(described: str, ranks: int) -> List[int]:
-    """The chunks of all ranks, one rank after another. Those of a group come one behind the other from either end."""
+    """The chunks of all ranks, one rank after another. A group has a run of chunks from either end."""
     if chunks_of_rank(described, ranks) == 1:
         return list(range(ranks))
     degree = find_degree(described, ranks)

@@ -551,6 +551,8 @@ class ProcessGroup(Group):
         inner = World.create(world.library, limit_ms)
         assert self.library.attn_comm_create_recording(inner, given, ctypes.byref(comm)) == 0
         self.comms = [comm.value]
+        # A rank that fails must not fail the others while they join.
+        world.gather(None)
 
     def run(self, body):
         self.library.attn_comm_set_current(ctypes.c_void_p(self.comms[0]))
