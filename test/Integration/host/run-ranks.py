@@ -41,6 +41,7 @@ RUNS = [
     ("one_head", "ulysses", 4, None, True),
     ("one_head", "usp2", 4, None, False),
     ("sinks", "usp2", 4, shard.WITH_ATTENTION, True),
+    ("sinks", "lightseq", 4, shard.WITH_ATTENTION, False),
 ]
 
 
@@ -104,7 +105,13 @@ def check(args, name, method, ranks, gradient, launcher):
     counts = [ranks - 1] * ranks, [1] * ranks
     if method in (*shard.RINGS, *shard.GROUPS):
         counts = shard.count_messages(inputs.attended, method, ranks)
-    expected = [sum(shard.Tester.sent_bytes(case, method, ranks, gradient, *count).values()) for count in zip(*counts)]
+    rows = shard.count_sent_rows(inputs.attended, ranks) if method == "ring" else case.keys // ranks
+    sent_bytes = partial(shard.Tester.sent_bytes, case, method, ranks, gradient, rows=rows)
+    expected = [sum(sent_bytes(*count).values()) for count in zip(*counts)]
+    if method == shard.BALANCED:
+        expected = report["ranks"]["bytes_sent"]
+        sinks = shard.HEADS * 4 * (ranks - 1) if gradient and case.sinks else 0
+        wrong += shard.check_balanced_traffic(inputs, ranks, gradient, [sent - sinks for sent in expected])
     transport = "MPI" if launcher else "threads"
     described = {"count": ranks, "method": name_of_method, "transport": transport, "bytes_sent": expected}
     if report["ranks"] != described:
