@@ -91,7 +91,7 @@ Value SlicesOfRanks::emitInserted(ImplicitLocOpBuilder &b, Value slice,
 
 /// Emits `received` with the slices that the ranks of `group` send to this one,
 /// which sends them slices of `sent`. Each rank has a message in each step:
-/// there is no communication of a group but that of all ranks.
+/// only all ranks have collective communication.
 static Value emitSlicesExchanged(ImplicitLocOpBuilder &b,
                                  const HeadGroup &group, Value sent,
                                  SlicesOfRanks sentSlices, Value received,

@@ -72,8 +72,7 @@ def choose_method(
 
 def choose_ulysses_degree(query: Tensor, key: Tensor, value: Tensor, group: Any = None) -> int:
     """The ``ulysses_degree`` of the method "usp" that the compiler takes for such tensors of the whole: the most
-    neighboring ranks of a host that their heads allow. The method is that of all ranks, "ulysses", or of none,
-    "zigzag", if these are all ranks or one."""
+    neighboring ranks of a host that their heads allow. Of all ranks, the method is "ulysses", and of one, "zigzag"."""
     _check_shards(query, key, value, enable_gqa=True)
     description = describe_shards(make_kind("", None, None), False, METHODS[0], 1, query, key, value, [])
     _, size = find_place(group)

@@ -50,8 +50,8 @@ SEND_RECV, ALL_GATHER, ALL_TO_ALL = 0, 1, 2  # attn_comm_kind
 RINGS = ("ring", "zigzag")
 METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses", "usp2")
 BALANCED = "lightseq"
-# Unified sequence parallelism, with the number of ranks that exchange heads: two of them, or as many as there are heads,
-# and so more than heads of keys.
+# Unified sequence parallelism, with the number of ranks that exchange heads: two, or as many as there are heads, and so
+# more than heads of keys.
 GROUPS = ("usp2", "usp4")
 # It has no gradients: all ranks have the queries, and each has a segment of the keys.
 SEGMENTS = "distattention"
@@ -920,7 +920,7 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
         case, ranks = next(case for case in CASES if case.name == "two_sided"), 4
         inputs, function, wrong = Inputs(case, 1, ALONE), self.shard(case, method, ranks, ALONE), []
         # Two tensors in each call: keys and values, then their gradients, which come back at last.
-        # With heads exchanged: seven operands and three gradients, with those of a ring of two groups.
+        # With heads exchanged: seven operands and three gradients; a ring of two groups has four messages.
         # The balanced schedule also exchanges five tensors of queries, and returns a gradient of queries. A rank may
         # have all that it needs before the last call.
         last = {"allgather": 4, "ulysses": 10, "usp2": 14, BALANCED: 17}.get(method, 2 * (ranks - 1) * 2)
