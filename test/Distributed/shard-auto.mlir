@@ -185,6 +185,7 @@ func.func @linear(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
 // CHECK: attn.attention {{.*}} sequences padded(
 // expected-remark @below {{zigzag cannot serve: with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
 // expected-remark @below {{ring cannot serve}}
+// expected-remark @below {{lightseq cannot serve}}
 // expected-remark @below {{allgather cannot serve}}
 // expected-remark @below {{chose ulysses, }}
 func.func @padded(%q: !t, %k: !t, %v: !t, %lengths: tensor<2xi32>) -> !t {
@@ -200,6 +201,7 @@ func.func @padded(%q: !t, %k: !t, %v: !t, %lengths: tensor<2xi32>) -> !t {
 
 // CHECK-LABEL: func @packed(
 // CHECK: attn.attention {{.*}} sequences packed(
+// expected-remark @below {{lightseq cannot serve: with 'sequences packed' cannot be distributed over ranks by 'lightseq'}}
 // expected-remark @below {{of 4 methods for 4 ranks}}
 func.func @packed(%q: !t, %k: !t, %v: !t, %cu: tensor<?xi32>) -> !t {
   %e = tensor.empty() : !t

@@ -8,7 +8,8 @@
 ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache``, which is for KV caches, also paged
 ones, have the signatures of the package flash-attn. ``PagedKVCache`` has the pages of sequences.
 ``linear_attention`` and ``gated_delta_rule`` have the arguments of the package fla-core.
-``context_parallel`` makes functions over several ranks of them; ``PlacedSequences`` has short sequences on one rank each.
+``context_parallel`` makes functions over several ranks of them; ``PlacedSequences`` has short sequences on one rank
+each.
 ``sdpa_packed`` takes queries, keys and values in one tensor. ``from_export`` puts attention into graphs of
 ``torch.export``. Kernels are compiled when they are first needed, for the device that the tensors are on: a GPU, or the
 host.

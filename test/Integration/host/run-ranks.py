@@ -23,6 +23,7 @@ import os
 import subprocess
 import sys
 import zlib
+from functools import partial
 
 import numpy as np
 
