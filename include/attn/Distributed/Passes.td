@@ -110,6 +110,9 @@ def AttnShardAttentionPass
     In a ring, the next chunk travels while a rank attends to the present one
     (`attn.overlap`), and `attn.merge` combines the results of all steps.
     The method `ring` is ring attention (Liu et al. 2023). Its partial results are f32.
+    A window reaches only some rows of the chunks of other ranks: of keys and values, and of
+    their gradients, a `ring` sends the rows that the mask of static lengths needs of any chunk,
+    as one range whose ends are multiples of 64 rows (halo exchange).
 
     ```mlir
     func.func @attention(%q: tensor<1x8x256x64xf32>, %k: tensor<1x2x256x64xf32>,
