@@ -122,6 +122,7 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
       shard.method = options.shardMethod;
       shard.ranks = options.ranks;
       shard.ulyssesDegree = options.ulyssesDegree;
+      shard.target = options.target;
       pm.addPass(createAttnShardAttentionPass(shard));
     }
     return;

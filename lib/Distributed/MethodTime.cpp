@@ -19,7 +19,6 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/PerfModel/Roofline.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/Support/MathExtras.h"
 
 #include <numeric>
 
@@ -410,9 +409,9 @@ void UlyssesWriter::addResults() {
   int64_t keyHeads = getDimSize(op.getKey(), 1);
   int64_t valueHeads = getDimSize(op.getValue(), 1);
   // Ranks with the same head add up their parts of its gradient, in f32.
-  bool isShared = group.ranks > std::min(keyHeads, valueHeads);
-  addExchange(isShared ? bytes.keyF32 : bytes.key, keyHeads);
-  addExchange(isShared ? bytes.valueF32 : bytes.value, valueHeads);
+  addExchange(group.ranks > keyHeads ? bytes.keyF32 : bytes.key, keyHeads);
+  addExchange(group.ranks > valueHeads ? bytes.valueF32 : bytes.value,
+              valueHeads);
 }
 
 void UlyssesWriter::write(ChunkPlacement placement) {

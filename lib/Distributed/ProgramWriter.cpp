@@ -1,5 +1,4 @@
-//===- ProgramWriter.cpp - Programs of ranks
-//-------------------------------===//
+//===- ProgramWriter.cpp - Programs of ranks ------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -60,9 +59,31 @@ void AttentionBytes::repeatHeads(AttentionOpInterface op, int64_t headParts) {
   valueF32 *= getCopies(op.getValue());
 }
 
-/// The most chunks of which all pairs are analysed, in about 0.1 ms each. Tiles
-/// of kernels may be in two chunks, which matters less if there are many.
+/// The most chunks of which all pairs are analysed, in about 0.1 ms each.
 static constexpr int64_t mostAnalysedChunks = 64;
+/// Of more chunks, pairs of which kernels visit so few scores: a tile that is
+/// in two chunks may be all that they visit.
+static constexpr double mostScoresOfNeighbors = 256 * 256;
+
+/// The pairs of chunks that `densities` has tiles of, without pairs of which a
+/// neighbor has these tiles.
+static ReachableChunks findReachable(AttentionOpInterface op,
+                                     const ChunkDensities &densities,
+                                     const ShardSizes &sizes) {
+  ReachableChunks reachable = densities.getReachable();
+  ReachableChunks doubtful = reachable;
+  double scores = double(sizes.queries) * double(sizes.keys);
+  for (auto [query, ofQuery] : llvm::enumerate(reachable))
+    for (unsigned key : ofQuery.set_bits())
+      if (densities.get(int64_t(query), key).visited * scores >
+          mostScoresOfNeighbors)
+        doubtful[query].reset(key);
+  ReachableChunks found =
+      findReachableChunks(op, densities.getNumChunks(), &doubtful);
+  for (auto [ofQuery, foundOfQuery] : llvm::zip_equal(reachable, found))
+    ofQuery &= foundOfQuery;
+  return reachable;
+}
 
 PairTimes::PairTimes(AttentionOpInterface op, ShardKernels &kernels,
                      const ShardSizes &sizes, int64_t chunks)
@@ -73,7 +94,7 @@ PairTimes::PairTimes(AttentionOpInterface op, ShardKernels &kernels,
       !ShapedType::isDynamic(getDimSize(op.getQuery(), sequenceDim)) &&
       !ShapedType::isDynamic(getDimSize(op.getKey(), sequenceDim));
   reachable = isStatic && chunks > mostAnalysedChunks
-                  ? densities.getReachable()
+                  ? findReachable(op, densities, sizes)
                   : findReachableChunks(op, chunks);
   seconds.reserve(size_t(chunks * chunks));
   for (int64_t query = 0; query < chunks; ++query)

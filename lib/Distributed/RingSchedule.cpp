@@ -45,9 +45,10 @@ struct ChunkConditions {
 };
 } // namespace
 
-ReachableChunks
-attn::findChunksOf(const MaskAnalysis::Positions &positions, int64_t chunks,
-                   function_ref<void(MaskAnalysis &)> restrict) {
+ReachableChunks attn::findChunksOf(const MaskAnalysis::Positions &positions,
+                                   int64_t chunks,
+                                   function_ref<void(MaskAnalysis &)> restrict,
+                                   const ReachableChunks *candidates) {
   Value first = positions.query;
   Location loc = first.getLoc();
   OpBuilder builder(loc.getContext());
@@ -63,6 +64,8 @@ attn::findChunksOf(const MaskAnalysis::Positions &positions, int64_t chunks,
   ReachableChunks reachable(chunks, llvm::BitVector(chunks, true));
   for (int64_t query = 0; query < chunks; ++query)
     for (int64_t key = 0; key < chunks; ++key) {
+      if (candidates && !(*candidates)[query].test(key))
+        continue;
       MaskAnalysis analysis(positions, /*budget=*/nullptr, &total);
       restrict(analysis);
       ofQuery.restrict(analysis, query);
@@ -74,10 +77,11 @@ attn::findChunksOf(const MaskAnalysis::Positions &positions, int64_t chunks,
 }
 
 ReachableChunks attn::findReachableChunks(AttentionOpInterface op,
-                                          int64_t chunks) {
-  if (op.hasSequences())
-    return findReachableChunksOfSequences(op, chunks);
+                                          int64_t chunks,
+                                          const ReachableChunks *candidates) {
   ReachableChunks reachable(chunks, llvm::BitVector(chunks, true));
+  if (op.hasSequences())
+    return candidates ? reachable : findReachableChunksOfSequences(op, chunks);
   int64_t queries = getDimSize(op.getQuery(), sequenceDim);
   int64_t keys = getDimSize(op.getKey(), sequenceDim);
   if (ShapedType::isDynamic(queries) || ShapedType::isDynamic(keys))
@@ -94,10 +98,12 @@ ReachableChunks attn::findReachableChunks(AttentionOpInterface op,
   PredicateBlock predicate(loc, mask);
   if (!predicate.getPredicate())
     return reachable;
-  return findChunksOf(predicate.getPositions(), chunks,
-                      [&](MaskAnalysis &analysis) {
-                        analysis.restrict(predicate.getPredicate());
-                      });
+  return findChunksOf(
+      predicate.getPositions(), chunks,
+      [&](MaskAnalysis &analysis) {
+        analysis.restrict(predicate.getPredicate());
+      },
+      candidates);
 }
 
 bool RingStep::hasAttention(int64_t querySlot) const {

@@ -73,15 +73,20 @@ using ReachableChunks = SmallVector<llvm::BitVector>;
 /// The chunks of keys that some query of a chunk may attend to, if queries and
 /// keys of `op`, of the whole, are cut into `chunks` chunks. All of them where
 /// lengths are dynamic.
-ReachableChunks findReachableChunks(AttentionOpInterface op, int64_t chunks);
+/// With `candidates`, other pairs are not analysed, and count as reachable.
+ReachableChunks
+findReachableChunks(AttentionOpInterface op, int64_t chunks,
+                    const ReachableChunks *candidates = nullptr);
 
 /// The pairs of chunks for which it is not proved that the predicate which
 /// `restrict` adds to an analysis holds nowhere. Queries and keys of
 /// `positions`, whose lengths are constants, are cut into `chunks` chunks each.
-/// Operations are emitted before the end of the block of positions.
+/// Operations are emitted before the end of the block of positions. With
+/// `candidates`, the predicate is taken to hold somewhere in other pairs.
 ReachableChunks findChunksOf(const MaskAnalysis::Positions &positions,
                              int64_t chunks,
-                             function_ref<void(MaskAnalysis &)> restrict);
+                             function_ref<void(MaskAnalysis &)> restrict,
+                             const ReachableChunks *candidates = nullptr);
 
 /// A step of ring attention: rank `r` has the keys of rank `r - number`, modulo
 /// the number of ranks. All sets are of ranks.

@@ -35,14 +35,16 @@ std::string attn::whyNotShardSequences(AttentionOpInterface op,
       ("'sequences " + stringifySequenceLayout(*layout) + "'").str();
   if (*layout == SequenceLayout::PackedQueries)
     return "cannot be distributed over ranks with " + name;
-  bool isOneGroup = placement.getRing().ranks == 1;
-  if (*layout == SequenceLayout::Padded && !isOneGroup)
+  ChunkPlacement ring = placement.getRing();
+  if (*layout == SequenceLayout::Padded &&
+      (ring.getNumChunks() != 1 || placement.isBalanced))
     return "with " + name + " can be distributed over ranks only by 'ulysses'";
-  bool hasGroups = placement.ulyssesDegree > 1 && !isOneGroup;
+  bool hasGroups = placement.ulyssesDegree > 1 && ring.ranks > 1;
   if (placement.isBalanced || hasGroups)
     return "with " + name + " cannot be distributed over ranks by '" +
            (hasGroups ? "usp" : "lightseq") +
-           "', but by 'ring', 'zigzag', 'allgather' or 'ulysses'";
+           "', but by 'ring', 'zigzag', 'allgather', 'ulysses' or "
+           "'distattention'";
   if (op.getDropoutAttr())
     return "with " + name +
            " and 'dropout' cannot be distributed over ranks: it drops "
@@ -281,7 +283,7 @@ Value attn::emitFirstPositions(ImplicitLocOpBuilder &b, Value boundaries,
                   });
 }
 
-/// Entry `number` of `boundaries`, from the end if negative, as `tensor<i32>`.
+/// The first of `boundaries`, or the last one, as `tensor<i32>`.
 static Value emitBoundary(ImplicitLocOpBuilder &b, Value boundaries,
                           bool isLast) {
   auto type = RankedTensorType::get({}, b.getI32Type());

@@ -402,8 +402,7 @@ LogicalResult FunctionSharder::addRows(linalg::LinalgOp op,
                                        OpOperand &chunked) {
   if (rows.contains(op) || op->getBlock() != &func.getBody().front())
     return success();
-  FailureOr<ShardedRows> found =
-      ShardedRows::get(op, chunked, placement);
+  FailureOr<ShardedRows> found = ShardedRows::get(op, chunked, placement);
   if (failed(found))
     return failure();
   rows.insert({op, *found});

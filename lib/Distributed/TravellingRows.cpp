@@ -9,6 +9,7 @@
 #include "TravellingRows.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::attn;

@@ -10,6 +10,8 @@ layout of its own: short sequences are on one rank, which needs no other, and lo
 
 import dataclasses
 import heapq
+import numbers
+import operator
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -138,22 +140,23 @@ class _Planner:
         for level in sorted(by_level, reverse=True):
             size = self.sizes[level]
             # Larger groups came first, so the ranks of a group have the same until now.
-            groups = [(loads[first], tokens[first], first) for first in range(0, self.ranks, size)]
+            # With the tokens of all ranks of a group, and those that these have of larger groups.
+            groups = [(loads[first], tokens[first] * size, first) for first in range(0, self.ranks, size)]
             heapq.heapify(groups)
             for number in by_level[level]:
-                rows, full = -(-self.lengths[number] // size), []
-                while groups and self.max_tokens is not None and groups[0][1] + rows > self.max_tokens:
+                length, full = self.lengths[number], []
+                while groups and self.max_tokens is not None and -(-(groups[0][1] + length) // size) > self.max_tokens:
                     full.append(heapq.heappop(groups))
                 if not groups:
                     return number
                 load, used, first = groups[0]
-                heapq.heapreplace(groups, (load + self.pairs[number] / size, used + rows, first))
+                heapq.heapreplace(groups, (load + self.pairs[number] / size, used + length, first))
                 self.first_ranks[number] = first
                 for group in full:
                     heapq.heappush(groups, group)
             for load, used, first in groups:
                 loads[first : first + size] = [load] * size
-                tokens[first : first + size] = [used] * size
+                tokens[first : first + size] = [-(-used // size)] * size
         self.loads = loads
         return None
 
@@ -169,10 +172,11 @@ class _Planner:
                 found, most = number, share
         return found
 
-    def find_long(self) -> Optional[int]:
-        """The sequence with the most tokens of a rank that a larger group can have."""
+    def find_long(self) -> List[int]:
+        """Some sequences with the most tokens of a rank, of those that a larger group can have."""
         wider = [number for number in self.order if self.sizes[self.levels[number]] < self.sizes[-1]]
-        return max(wider, key=lambda number: self.lengths[number] / self.sizes[self.levels[number]], default=None)
+        tokens = lambda number: self.lengths[number] / self.sizes[self.levels[number]]  # noqa: E731
+        return heapq.nlargest(1 + len(self.order) // 64, wider, key=tokens)
 
 
 def _search(planner: _Planner, max_imbalance: float) -> List[Tuple[int, int]]:
@@ -188,12 +192,14 @@ def _search(planner: _Planner, max_imbalance: float) -> List[Tuple[int, int]]:
                 best = [(first, planner.sizes[level]) for first, level in zip(planner.first_ranks, planner.levels)]
             if most <= max_imbalance * mean:
                 return best
-            wider = planner.find_largest()
+            largest = planner.find_largest()
+            wider = [] if largest is None else [largest]
         else:
             wider = planner.find_long()
-        if wider is None:
+        if not wider:
             return best
-        planner.levels[wider] += 1
+        for number in wider:
+            planner.levels[number] += 1
 
 
 def _check_sizes(sizes: Iterable[int], ranks: int) -> List[int]:
@@ -230,20 +236,25 @@ def place_sequences(
 
     The result depends on the arguments alone: all ranks compute the same.
     """
-    counts = [int(length) for length in lengths]
+    try:
+        counts = [operator.index(length) for length in lengths]
+    except TypeError as error:
+        raise AttnError(f"lengths must be numbers of tokens ({error})") from None
     if ranks < 1:
         raise AttnError(f"ranks is {ranks}; it must be at least 1")
     for number, length in enumerate(counts):
         if length < 0:
             raise AttnError(f"the length of sequence {number} is {length}; it must be at least 0")
-    for name, value in (("window", window), ("max_tokens", max_tokens)):
-        if value is not None and value < (0 if name == "window" else 1):
-            raise AttnError(f"{name} is {value}; it must be at least {0 if name == 'window' else 1}")
+    for name, value, least in (("window", window, 0), ("max_tokens", max_tokens, 1)):
+        if value is not None and not (isinstance(value, numbers.Real) and value >= least):
+            raise AttnError(f"{name} is {value}; it must be a number from {least}")
     if not max_imbalance >= 1:
         raise AttnError(f"max_imbalance is {max_imbalance}; it must be at least 1")
     sizes = _chain(ranks) if group_sizes is None else _check_sizes(group_sizes, ranks)
     pairs = [count_pairs(length, causal, window) for length in counts]
-    places = _search(_Planner(counts, pairs, ranks, sizes, max_tokens), max_imbalance) if counts else []
+    places: List[Tuple[int, int]] = []
+    if counts and (max_tokens is None or sum(counts) <= max_tokens * ranks):
+        places = _search(_Planner(counts, pairs, ranks, sizes, max_tokens), max_imbalance)
     if counts and not places:
         raise AttnError(
             f"{sum(counts)} tokens do not fit on {ranks} ranks with max_tokens={max_tokens} rows each, in groups of at "
@@ -253,7 +264,7 @@ def place_sequences(
     for number, (first, size) in enumerate(places):
         by_group.setdefault((-size, first), []).append(number)
     groups = []
-    for (size, first), numbers in sorted(by_group.items()):
-        boundaries = np.cumsum([0, *(counts[number] for number in numbers)]).tolist()
-        groups.append(RankGroup(first, -size, tuple(numbers), tuple(boundaries)))
+    for (size, first), members in sorted(by_group.items()):
+        boundaries = np.cumsum([0, *(counts[number] for number in members)]).tolist()
+        groups.append(RankGroup(first, -size, tuple(members), tuple(boundaries)))
     return Placement(tuple(counts), tuple(pairs), ranks, tuple(groups))

@@ -73,3 +73,13 @@ func.func @linear(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
   %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
   return %0 : !t
 }
+
+// -----
+
+!t = tensor<1x4x64x16xf32>
+func.func @packed(%q: !t, %k: !t, %v: !t, %out: !t, %cu: tensor<3xi32>) -> !t {
+  // expected-error @below {{'attn.attention' op with 'sequences packed' cannot be distributed over ranks by 'usp', but by 'ring', 'zigzag', 'allgather', 'ulysses' or 'distattention'}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
+      sequences packed(%cu, %cu : tensor<3xi32>, tensor<3xi32>) -> !t
+  return %0 : !t
+}

@@ -14,7 +14,7 @@ dist = pytest.importorskip("torch.distributed")
 
 from attn.errors import AttnError  # noqa: E402
 from attn.torch import PlacedSequences  # noqa: E402
-from attn.torch.process_groups import Ranks  # noqa: E402
+from attn.torch.process_groups import Ranks, make_ranks  # noqa: E402
 from rank_threads import SECONDS, get_results  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libattn_runtime.so").is_file(), reason="needs a build")
@@ -79,10 +79,12 @@ def differentiate(attention, tensors, dout):
     return [out.detach(), *torch.autograd.grad(out, inputs, dout)]
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("size", [1, 2, 4])
-@pytest.mark.parametrize("lengths", [MIXED, SHORT])
-def test_attention(lengths, size, causal):
+@pytest.mark.parametrize(
+    "lengths, size, causal, method",
+    [(lengths, size, causal, "ulysses") for lengths in (MIXED, SHORT) for size in (1, 2, 4) for causal in (True, False)]
+    + [(MIXED, 2, True, "ring"), (MIXED, 4, True, "allgather")],
+)
+def test_attention(lengths, size, causal, method):
     """Output and gradients of even shards."""
     *tensors, dout = make_inputs(sum(lengths))
     expected = differentiate(lambda *all: attend_exactly(all, lengths, causal), [x.double() for x in tensors], dout)
@@ -92,7 +94,8 @@ def test_attention(lengths, size, causal):
         sizes = {group.size for group in placed.placement.groups_of(ranks.rank)}
 
         def attend(*shards):
-            return placed.from_attention(placed.attention(*map(placed.to_attention, shards), causal=causal))
+            rows = placed.attention(*map(placed.to_attention, shards), method=method, causal=causal)
+            return placed.from_attention(rows)
 
         return sizes, differentiate(attend, [cut(x, ranks.rank, size) for x in tensors], cut(dout, ranks.rank, size))
 
@@ -102,6 +105,56 @@ def test_attention(lengths, size, causal):
         torch.testing.assert_close(
             torch.cat(shards).double(), exact, rtol=2e-5, atol=2e-5, msg=lambda text, name=name: f"{name}: {text}"
         )
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_ranks_without_rows(layers):
+    """Ranks without sequences make as many exchanges as others, also for gradients."""
+    *tensors, dout = make_inputs(70)
+    lengths, size = [50, 20], 4
+
+    def attend_twice(attend):
+        return lambda q, k, v: attend(attend(q, k, v), k, v) if layers == 2 else attend(q, k, v)
+
+    exact = attend_twice(lambda *all: attend_exactly(all, lengths, True))
+    expected = differentiate(exact, [x.double() for x in tensors], dout)
+
+    def body(ranks):
+        placed = PlacedSequences(lengths, ranks, group_sizes=[1])
+
+        def attend(*shards):
+            return placed.from_attention(placed.attention(*map(placed.to_attention, shards), causal=True))
+
+        found = differentiate(attend_twice(attend), [cut(x, ranks.rank, size) for x in tensors],
+                              cut(dout, ranks.rank, size))  # fmt: skip
+        return placed.num_rows, found
+
+    results = get_results(size, body)
+    assert sorted(rows for rows, _ in results) == [0, 0, 20, 50]
+    for exact, *found in zip(expected, *[found for _, found in results]):
+        torch.testing.assert_close(torch.cat(found).double(), exact, rtol=2e-5, atol=2e-5)
+
+
+def test_refusals():
+    """All ranks refuse at once what some group cannot do."""
+    lengths = [100, 71, 71, 10, 10]
+
+    def body(ranks):
+        placed = PlacedSequences(lengths, ranks)
+        texts = []
+        rows = torch.zeros(placed.num_rows, 3, DIM)
+        for options in (dict(), dict(dropout_p=0.5), dict(alibi_slopes=torch.zeros(5, 3))):
+            with pytest.raises(AttnError) as error:
+                placed.attention(rows, rows, rows, **options)
+            texts.append(str(error.value))
+        with pytest.raises(AttnError) as error:
+            placed.attention(rows[0], rows, rows)
+        return [*texts, str(error.value)]
+
+    for heads, dropout, slopes, _ in get_results(4, body):
+        assert heads.startswith("query has 3 heads, which must be a multiple of ")
+        assert dropout == "attention of placed sequences does not take dropout_p; leave it out"
+        assert slopes == "alibi_slopes has the shape (5, 3), expected (3,)"
 
 
 def test_local_sequences():
@@ -119,6 +172,28 @@ def test_local_sequences():
 
     found = torch.cat(get_results(3, body)).double()
     torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
+
+
+def find_neighbors_in_process(rank, size, folder):
+    """Groups of neighbors that ranks make in different orders, some more than others."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size)
+    ranks = make_ranks(None, SECONDS)
+    orders = {0: [(0, 4), (0, 2)], 1: [(0, 4), (0, 2)], 2: [(0, 4)], 3: [(0, 4)], 4: [(4, 2), (4, 4)],
+              5: [(4, 2), (4, 4)], 6: [(4, 4)], 7: [(4, 4)]}  # fmt: skip
+    found = []
+    for first, count in orders[rank]:
+        found.append((first, count, ranks.find_neighbors(first, count).host.gather_bytes(bytes([rank]))))
+    torch.save(found, f"{folder}/{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def test_neighbors_of_processes(tmp_path):
+    torch.multiprocessing.spawn(find_neighbors_in_process, args=(8, str(tmp_path)), nprocs=8)
+    for rank in range(8):
+        for first, count, members in torch.load(tmp_path / f"{rank}.pt"):
+            assert members == [bytes([member]) for member in range(first, first + count)]
 
 
 def attend_in_process(rank, size, folder):
@@ -174,6 +249,9 @@ def test_errors():
             texts.append(str(error.value))
         with pytest.raises(AttnError, match="shard is on meta; the sequences were placed for cpu"):
             placed.to_attention(torch.zeros(placed.num_tokens, device="meta"))
+        rows = torch.zeros(placed.num_rows, HEADS, DIM)
+        with pytest.raises(AttnError, match="method is 'zigzag'; groups of ranks take one of ulysses, ring, allgather"):
+            placed.attention(rows, rows, rows, method="zigzag")
         # Ranks whose lengths differ.
         with pytest.raises(AttnError) as error:
             PlacedSequences([10 + ranks.rank], ranks)

@@ -100,6 +100,20 @@ def test_room():
     )
 
 
+def test_room_of_small_batches():
+    """Rows of a group are counted together."""
+    placement = place_sequences([8, 93], 6, max_tokens=1.05 * 101 / 6)
+    verify(placement, [8, 93])
+    generator = random.Random(9)
+    for _ in range(200):
+        ranks = generator.choice([2, 4, 6])
+        lengths = [generator.choice([1, 7, 30, 200]) for _ in range(generator.randint(4, 30))]
+        most = 1.05 * sum(lengths) / ranks + 1
+        placement = place_sequences(lengths, ranks, max_tokens=most)
+        verify(placement, lengths)
+        assert max(placement.num_rows(rank) for rank in range(ranks)) <= most
+
+
 def test_small_batches():
     """Sequences without tokens, fewer sequences than ranks, and none."""
     for lengths, ranks in (([0, 5, 0], 4), ([7], 6), ([3, 3], 2), ([1] * 9, 3), ([0, 0], 2), ([], 3)):
@@ -133,9 +147,11 @@ def test_group_sizes():
     "lengths, options, text",
     [
         ([1, -2], {}, "the length of sequence 1 is -2; it must be at least 0"),
+        ([1.5], {}, "lengths must be numbers of tokens ('float' object cannot be interpreted as an integer)"),
+        ([1], {"window": (5, 5)}, "window is (5, 5); it must be a number from 0"),
         ([1], {"ranks": 0}, "ranks is 0; it must be at least 1"),
-        ([1], {"window": -1}, "window is -1; it must be at least 0"),
-        ([1], {"max_tokens": 0}, "max_tokens is 0; it must be at least 1"),
+        ([1], {"window": -1}, "window is -1; it must be a number from 0"),
+        ([1], {"max_tokens": 0}, "max_tokens is 0; it must be a number from 1"),
         ([1], {"max_imbalance": 0.5}, "max_imbalance is 0.5; it must be at least 1"),
         ([1], {"max_imbalance": float("nan")}, "max_imbalance is nan; it must be at least 1"),
         ([1], {"group_sizes": [2, 4]}, "group_sizes is [2, 4]; the first must be 1"),

@@ -248,7 +248,8 @@ def AttnShardAttentionPass
       `block_mask`, `identity`, `dropout_mask`, `positions`, `dcaptures`, or a `query` or
       `epilogue` region; `distattention` takes `key_lengths` where no mask, region or dropout
       depends on positions, as a causal mask of one query does not
-    - `sequences padded` with another method than `ulysses`, and `sequences` with `dropout`
+    - `sequences padded` with another method than `ulysses`, and `sequences` with
+      `lightseq`, with `usp` of several groups, and with `dropout`
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
       chunks in which no word of a keep mask begins
     - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`; the

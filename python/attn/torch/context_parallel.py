@@ -65,6 +65,8 @@ from attn.torch.varlen_shards import shard_flash_attn_varlen_func, shard_varlen_
 _SECONDS = 600.0
 #: The dimension of positions.
 _SEQUENCE = 2
+# The most functions of one kind that are kept: most methods have one for each length.
+_MAX_FUNCTIONS = 1024
 
 _library.define(
     "sharded_attention(Tensor[] tensors, Tensor? rng, str variant, str ranks, str method, float? scale, "
@@ -116,13 +118,13 @@ def write_passes(method: str, ranks: int, differentiate: str = "") -> str:
     return f"{differentiate}attn-shard-attention{{method={method} ranks={ranks}}}"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.lru_cache(maxsize=_MAX_FUNCTIONS)
 def find_forward(description: Attention, target: str, method: str, ranks: int) -> Function:
     """The compiled function of one rank."""
     return compile(description, target=target, passes=write_passes(method, ranks))[description.NAME]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.lru_cache(maxsize=_MAX_FUNCTIONS)
 def find_backward(
     description: Attention, target: str, method: str, ranks: int, gradients: Tuple[int, ...], deterministic: bool
 ) -> Callable[[], Function]:
@@ -140,7 +142,7 @@ def find_backward(
     return lambda: wait()[f"{name}_bwd"]
 
 
-def _check_heads(method: str, ranks: int, heads: int, key_heads: int, value_heads: int) -> None:
+def check_heads(method: str, ranks: int, heads: int, key_heads: int, value_heads: int) -> None:
     """Whether each rank can have as many heads as the others."""
     degree = find_degree(method, ranks)
     what = f"{degree}, {'the number of ranks' if method == 'ulysses' else 'ulysses_degree'}"
@@ -180,7 +182,7 @@ class _ShardPlan:
                     "equally many of; make the sequence a multiple of "
                     f"{chunks * ranks.size}, twice the number of ranks"
                 )
-        _check_heads(method, ranks.size, query.shape[1], key.shape[1], value.shape[1])
+        check_heads(method, ranks.size, query.shape[1], key.shape[1], value.shape[1])
         deterministic = kind.deterministic or torch.are_deterministic_algorithms_enabled()
         agree(ranks, _list_facts(method, kind, mode, deterministic, tensors))
         self.mode = mode

@@ -3,17 +3,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``PlacedSequences``: sequences of different lengths on several ranks, each on as few as can be."""
 
+import contextlib
 import hashlib
-from typing import Any, List, Sequence, Tuple, Union
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attn.communicator import LEGACY_STREAM, NO_PEER
-from attn.errors import AttnError
+from attn.errors import AttnError, UnsupportedError
 from attn.placement import Placement, place_sequences
-from attn.torch.context_parallel import context_parallel
+from attn.torch.context_parallel import check_heads, context_parallel
 from attn.torch.flash_attn import flash_attn_varlen_func
 from attn.torch.ops import _library
 from attn.torch.process_groups import agree, find_ranks, make_ranks
@@ -39,17 +40,18 @@ def _exchange_rows(rows, sent, received, counts, num_rows, ranks):
         stream = torch.cuda.current_stream(rows.device).cuda_stream or LEGACY_STREAM
     num_bytes = packed[:1].numel() * packed.element_size() if packed.shape[0] else 0
     num_bytes = num_bytes or arrived[:1].numel() * arrived.element_size()
-    for distance in range(group.size):
-        peer, other = (group.rank + distance) % group.size, (group.rank - distance) % group.size
-        begin, end = sum(to[:peer]), sum(source[:other])
-        if distance == 0:
-            arrived[end : end + source[other]] = packed[begin : begin + to[peer]]
-        elif to[peer] or source[other]:
-            comm.send_recv(
-                packed.data_ptr() + begin * num_bytes, to[peer] * num_bytes, peer if to[peer] else NO_PEER,
-                arrived.data_ptr() + end * num_bytes, source[other] * num_bytes, other if source[other] else NO_PEER,
-                stream,
-            )  # fmt: skip
+    with torch.cuda.device(rows.device) if rows.is_cuda else contextlib.nullcontext():
+        for distance in range(group.size):
+            peer, other = (group.rank + distance) % group.size, (group.rank - distance) % group.size
+            begin, end = sum(to[:peer]), sum(source[:other])
+            if distance == 0:
+                arrived[end : end + source[other]] = packed[begin : begin + to[peer]]
+            elif to[peer] or source[other]:
+                comm.send_recv(
+                    packed.data_ptr() + begin * num_bytes, to[peer] * num_bytes, peer if to[peer] else NO_PEER,
+                    arrived.data_ptr() + end * num_bytes, source[other] * num_bytes,
+                    other if source[other] else NO_PEER, stream,
+                )  # fmt: skip
     return rows.new_zeros(num_rows, *rows.shape[1:]).index_copy_(0, received, arrived)
 
 
@@ -103,7 +105,12 @@ class _Exchange:
         sent, destinations = _order_by_rank(shard, shard, owners, size)
         self.sent, self.received = (torch.from_numpy(rows).to(device) for rows in (sent, received))
         # On the host, where they are read.
-        self.counts = torch.tensor([destinations, sources])
+        self.counts = torch.tensor([destinations, sources], device="cpu")
+
+
+#: Methods of packed sequences whose ranks have rows in order.
+METHODS = ("ulysses", "ring", "allgather")
+_OPTIONS = ("softmax_scale", "causal", "window_size", "softcap", "alibi_slopes", "deterministic")
 
 
 class PlacedSequences:
@@ -138,13 +145,17 @@ class PlacedSequences:
         if device.type == "cuda" and device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
         self.device = device
-        self._exchange = _Exchange(self.placement, self.rank, device)
-        # The groups of this rank, with their boundaries.
-        self._groups = [
-            (group, torch.tensor(group.boundaries, dtype=torch.int32, device=device))
-            for group in self.placement.groups_of(self.rank)
-            if group.num_rows
-        ]
+        # Other calls may need gradients.
+        with torch.inference_mode(False):
+            self._exchange = _Exchange(self.placement, self.rank, device)
+            # The groups of this rank, with their boundaries.
+            self._groups = [
+                (group, torch.tensor(group.boundaries, dtype=torch.int32, device=device))
+                for group in self.placement.groups_of(self.rank)
+                if group.num_rows
+            ]
+        #: How many ranks groups of several have, of all ranks.
+        self._sizes = sorted({group.size for group in self.placement.groups if group.size > 1 and group.num_rows})
 
     @property
     def num_tokens(self) -> int:
@@ -180,13 +191,15 @@ class PlacedSequences:
         )
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, *, method: str = "ulysses", **options: Any) -> Tensor:
-        """``flash_attn_varlen_func`` of this rank's rows, ``[num_rows, heads, head dim]``, with all of its options but
-        boundaries. Rows of no sequence are undefined in the result.
+        """``flash_attn_varlen_func`` of this rank's rows, ``[num_rows, heads, head dim]``, with its options
+        ``softmax_scale``, ``causal``, ``window_size``, ``softcap``, ``alibi_slopes`` of heads and ``deterministic``.
+        Rows of no sequence are 0 in the result.
 
-        ``method`` is how ranks of a group divide their sequences, as in ``context_parallel``.
+        ``method`` is how ranks of a group divide their sequences, as in ``context_parallel``: "ulysses", "ring" or
+        "allgather". Functions of the last two are compiled for each number of rows, those of "ulysses" once. With
+        groups of several ranks, it runs in eager mode alone.
         """
-        for name, tensor in (("q", q), ("k", k), ("v", v)):
-            self._check(name, tensor, self.num_rows)
+        self._check_attention(q, k, v, method, options)
         outs: List[Tensor] = []
         begin = 0
         for group, boundaries in self._groups:
@@ -196,5 +209,33 @@ class PlacedSequences:
             if group.size > 1:
                 ranks = self._ranks.find_neighbors(group.first_rank, group.size)
                 function = context_parallel(function, ranks, method)
-            outs.append(function(*rows, boundaries, boundaries, **options))
-        return torch.cat(outs) if outs else q[:, :, : v.shape[-1]]
+            try:
+                outs.append(function(*rows, boundaries, boundaries, **options))
+            except AttnError as error:
+                if group.size > 1:
+                    # Ranks of other groups get to know.
+                    self._ranks.fail(str(error))
+                raise
+        if outs:
+            return torch.cat(outs)
+        # Depends on all three, so that the backward pass makes as many exchanges as on other ranks.
+        return q.new_zeros(0, q.shape[1], v.shape[2]) + (q.sum() + k.sum() + v.sum())
+
+    def _check_attention(self, q: Tensor, k: Tensor, v: Tensor, method: str, options: Dict[str, Any]) -> None:
+        """Refuses on all ranks what a group cannot do."""
+        if method not in METHODS:
+            raise UnsupportedError(f"method is {method!r}; groups of ranks take one of {', '.join(METHODS)}")
+        for name in options:
+            if name not in _OPTIONS:
+                raise UnsupportedError(f"attention of placed sequences does not take {name}; leave it out")
+        for name, tensor in (("q", q), ("k", k), ("v", v)):
+            self._check(name, tensor, self.num_rows)
+            if tensor.dim() != 3:
+                raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 3: rows, heads and head dim")
+        slopes = options.get("alibi_slopes")
+        if slopes is not None and slopes.dim() != 1:
+            raise UnsupportedError(f"alibi_slopes has the shape {tuple(slopes.shape)}, expected ({q.shape[1]},)")
+        if self._sizes and torch.compiler.is_compiling():
+            raise UnsupportedError("attention of sequences on groups of ranks runs in eager mode alone")
+        for size in self._sizes:
+            check_heads(method, size, q.shape[1], k.shape[1], v.shape[1])

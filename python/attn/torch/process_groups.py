@@ -29,6 +29,8 @@ _MAX_TAG = 2**31 - 1
 _NO_TAG = _MAX_TAG
 # How long a rank whose connections were closed waits for the reason.
 _SECONDS_FOR_REASON = 2.0
+# The most facts that ranks remember to have agreed about.
+_MAX_AGREED = 1 << 16
 # Communicators that this process has had with the same ranks: names of new ones.
 _counts: Dict[Tuple[int, ...], int] = collections.defaultdict(int)
 
@@ -50,11 +52,12 @@ class GlooTransport(Transport):
     def __init__(self, ranks: List[int], timeout: float):
         limit = datetime.timedelta(milliseconds=communicator.check_timeout(timeout))
         _counts[tuple(ranks)] += 1
-        self._group = dist.new_group(ranks, backend="gloo", timeout=limit, use_local_synchronization=True)
         self._timeout = timeout
         name = f"attn/{'_'.join(map(str, ranks))}/{_counts[tuple(ranks)]}"
         self._store = dist.PrefixStore(name, dist.distributed_c10d._get_default_store())
-        self.rank, self.size = dist.get_rank(self._group), len(ranks)
+        self.rank, self.size = ranks.index(dist.get_rank()), len(ranks)
+        # dist.new_group names a group by the number of groups of the process, which differs from rank to rank.
+        self._group = dist.ProcessGroupGloo(dist.PrefixStore("gloo", self._store), self.rank, self.size, limit)
         self._failure: Optional[Tuple[int, str]] = None
 
     @property
@@ -152,8 +155,8 @@ class GlooTransport(Transport):
         return self._failure
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):
-            dist.destroy_process_group(self._group)
+        # Closes its connections.
+        self._group = None
 
 
 class Ranks:
@@ -237,6 +240,9 @@ def agree(ranks: Ranks, facts: Dict[str, str], again: bool = False) -> None:
                 if other.get(name) != expected:
                     raise AttnError(f"rank {rank} has {name} {other.get(name)}, expected {expected} as rank 0 has")
     if not again:
+        if len(ranks.agreed) >= _MAX_AGREED:
+            # At the same call on all ranks.
+            ranks.agreed.clear()
         ranks.agreed.add(digest)
 
 

@@ -26,6 +26,8 @@ def resolve_mesh(group: Any, method: str, ulysses_degree: Optional[int]) -> Tupl
     """The group and the degree that users mean: with usp, a mesh of two dimensions has both, as rings of groups."""
     if method != GROUPS or getattr(group, "ndim", 1) != 2 or not hasattr(group, "_flatten"):
         return group, ulysses_degree
+    if not group.mesh_dim_names:
+        raise AttnError("group is a DeviceMesh without names of dimensions; give it mesh_dim_names")
     degree = group.size(1)
     if ulysses_degree not in (None, degree):
         raise AttnError(f"ulysses_degree is {ulysses_degree!r}, and the last dimension of the DeviceMesh is {degree}")

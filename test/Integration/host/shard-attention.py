@@ -101,6 +101,9 @@ class Case:
     The analysis of masks finds which chunks are needed exactly, or, unless `is_exact`, takes more for needed.
     """
 
+    # Whether a ring sends the rows of keys alone that a mask needs.
+    has_halo = True
+
     def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
                  lengths=None, dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False,
                  key_heads=KEY_HEADS, value_heads=None):
@@ -790,7 +793,7 @@ class Tester:
         is_ring = method in (*RINGS, *GROUPS)
         if is_ring and not case.dynamic:
             counts = count_messages(inputs.attended, method, ranks)
-            rows = count_sent_rows(inputs.attended, ranks) if method == "ring" else rows
+            rows = count_sent_rows(inputs.attended, ranks) if method == "ring" and case.has_halo else rows
         for rank, (found, sent, returned) in enumerate(zip(traffic, *counts)):
             choices = [(sent, returned, rows)]
             if is_ring and not case.is_exact:

@@ -31,7 +31,8 @@ shard = importlib.import_module("shard-attention")
 shard.BATCH = 1  # All sequences are in one batch entry.
 ALONE, WITH_ATTENTION, HEADS, DIM, VALUE_DIM = (
     shard.ALONE, shard.WITH_ATTENTION, shard.HEADS, shard.DIM, shard.VALUE_DIM)  # fmt: skip
-METHODS = (*shard.METHODS, shard.SEGMENTS)
+# The methods that take packed sequences.
+METHODS = ("ring", "zigzag", "allgather", "ulysses", shard.SEGMENTS)
 KEPT = 7  # in destinations
 LENGTH = 192
 
@@ -48,6 +49,8 @@ class Case(shard.Case):
     of their keys minus the number of their queries. `reaches` says which rows of keys a row of queries may attend to,
     wherever sequences begin. `score_mod` makes %x of %s: the score times `factor` plus `added` of the same arrays.
     `score_grad` makes %dx of %ds."""
+
+    has_halo = False
 
     def __init__(self, name, mask="", attended=None, boundaries=MIXED, key_boundaries=None, reaches=None, score_mod="",
                  factor=None, added=None, score_grad="", **others):  # fmt: skip
