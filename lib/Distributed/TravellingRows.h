@@ -20,7 +20,7 @@ struct ChunkRows {
 
 /// The rows of chunks of keys of `op`, of the whole, that queries of other
 /// chunks may attend to, as one range for all `chunks` chunks, whose ends are
-/// multiples of 64 rows or those of a chunk: a window of keys before each query
+/// multiples of 64 rows or ends of a chunk: a window of keys before each query
 /// reaches the last rows of the chunk before (halo exchange). Not known if
 /// that is all rows, if lengths are dynamic, or of sequences.
 std::optional<ChunkRows> findTravellingRows(AttentionOpInterface op,

@@ -24,7 +24,7 @@ class RankGroup:
     """The ranks from ``first_rank`` on, ``size`` of them, and the sequences that they compute together.
 
     The sequences are rows one after another, in this order; ``boundaries`` says where each of them begins, and the last
-    one ends. Each rank has ``num_rows`` rows in turn. Rows of the last ranks may belong to no sequence.
+    one ends. Each rank has the next ``num_rows`` rows. Rows of the last ranks may belong to no sequence.
     """
 
     first_rank: int
@@ -77,7 +77,7 @@ class Placement:
         return np.concatenate(parts)
 
     def pairs_of(self, rank: int) -> float:
-        """The number of pairs that ``rank`` attends: ranks of a group share those of its sequences equally."""
+        """The number of pairs that ``rank`` attends: ranks of a group share the pairs of its sequences equally."""
         return sum(sum(self.pairs[number] for number in group.sequences) / group.size
                    for group in self.groups_of(rank))  # fmt: skip
 
@@ -140,7 +140,7 @@ class _Planner:
         for level in sorted(by_level, reverse=True):
             size = self.sizes[level]
             # Larger groups came first, so the ranks of a group have the same until now.
-            # With the tokens of all ranks of a group, and those that these have of larger groups.
+            # With the tokens of all ranks of a group, also of sequences on larger groups.
             groups = [(loads[first], tokens[first] * size, first) for first in range(0, self.ranks, size)]
             heapq.heapify(groups)
             for number in by_level[level]:
@@ -161,8 +161,7 @@ class _Planner:
         return None
 
     def find_largest(self) -> Optional[int]:
-        """The sequence with the most pairs of a rank, among those of the rank with the most, that a larger group can
-        have."""
+        """The sequence with the most pairs of a rank, on the rank with the most, that a larger group can have."""
         busiest = max(range(self.ranks), key=self.loads.__getitem__)
         found, most = None, 0.0
         for number, first in enumerate(self.first_ranks):
@@ -173,7 +172,7 @@ class _Planner:
         return found
 
     def find_long(self) -> List[int]:
-        """Some sequences with the most tokens of a rank, of those that a larger group can have."""
+        """Some sequences with the most tokens of a rank that a larger group can have."""
         wider = [number for number in self.order if self.sizes[self.levels[number]] < self.sizes[-1]]
         tokens = lambda number: self.lengths[number] / self.sizes[self.levels[number]]  # noqa: E731
         return heapq.nlargest(1 + len(self.order) // 64, wider, key=tokens)

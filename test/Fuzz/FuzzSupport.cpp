@@ -127,7 +127,7 @@ bool attn::fuzz::mayHitDefectOfMLIR(StringRef text) {
 }
 
 /// Whether `op` takes or writes a slice of fewer dimensions than it has sizes,
-/// some of them values. Where a size turns out constant, canonicalization drops
+/// some of them values. Where a size proves constant, canonicalization drops
 /// the first dimension of size one, even if the type has it and lacks another:
 /// mlir-opt crashes on a cast of `tensor.extract_slice %t[0, 0, 0] [1, %c4, 1]
 /// [1, 1, 1] : tensor<1x4x8xf32> to tensor<1x?xf32>`, where `%c4` is 4.

@@ -140,7 +140,7 @@ def test_sdpa(method, name):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_gradient_of_sinks(method):
-    """All ranks get the whole gradient of what is the same on all ranks."""
+    """All ranks get the whole gradient of sinks, which are the same on all ranks."""
     query, key, value, dout = make_inputs()
 
     def attend(attention, *tensors):

@@ -71,8 +71,8 @@ def test_pairs(causal, window):
 @pytest.mark.parametrize("tokens_of_rank", [32768, 65536, 131072])
 @pytest.mark.parametrize("ranks", [2, 4, 8, 32])
 def test_balance(ranks, tokens_of_rank):
-    """Batches like those of ProLong-64k: the rank with the most work has at most 1.05 times the mean, and few sequences
-    leave their rank."""
+    """Batches like ProLong-64k: the rank with the most work has at most 1.05 times the mean, and few sequences leave
+    their rank."""
     generator = random.Random(ranks * tokens_of_rank)
     lengths = draw_lengths(ranks * tokens_of_rank, generator)
     placement = place_sequences(lengths, ranks)

@@ -282,7 +282,7 @@ def AttnShardAttentionPass
                           "all of them for some heads, in exchange for the "
                           "other heads"),
                clEnumValN(::mlir::attn::ShardMethod::Usp, "usp",
-                          "those of some heads, from one group of ranks after "
+                          "keys of some heads, from one group of ranks after "
                           "another"),
                clEnumValN(::mlir::attn::ShardMethod::Auto, "auto",
                           "the one with the least estimated time"))}]>,

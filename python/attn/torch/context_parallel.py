@@ -655,8 +655,8 @@ def context_parallel(
 
     The result takes the shards of this rank, ``[batch, heads, positions / ranks, head dim]`` as ``shard_sequence``
     makes them, and returns this rank's shard of the output. All else is that of the whole: masks, functions of
-    positions, and dropout, whose bits are those of one process with the seed of the first rank. It has gradients; those
-    of ``sinks`` are of the whole, on all ranks.
+    positions, and dropout, whose bits are those of one process with the seed of the first rank. It has gradients. All
+    ranks get the whole gradient of ``sinks``.
 
     ``group`` is a process group of ``torch.distributed``, a ``DeviceMesh`` of one dimension, None for all processes, or
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in

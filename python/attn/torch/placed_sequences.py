@@ -19,7 +19,7 @@ from attn.torch.flash_attn import flash_attn_varlen_func
 from attn.torch.ops import _library
 from attn.torch.process_groups import agree, find_ranks, make_ranks
 
-# Row `sent[i]` of `rows` goes to the rank whose turn it is: `counts[0, r]` rows to rank `r` after those of the ranks
+# Row `sent[i]` of `rows` goes to the rank whose turn it is: `counts[0, r]` rows to rank `r` after the rows of the ranks
 # before it. Row `received[i]` of the result, of `num_rows`, comes from the ranks in the same way, `counts[1, r]` rows
 # from rank `r`. All other rows are 0.
 _library.define(
@@ -122,7 +122,7 @@ class PlacedSequences:
     Short sequences are on one rank, whose attention sends nothing; long ones are on groups of ranks.
 
     ``group`` is as in ``context_parallel``, and tensors are on ``device``. All ranks of the group make the object
-    together, for each batch, and pass the same arguments, which are those of ``attn.placement.place_sequences``.
+    together, for each batch, and pass the same arguments, which go to ``attn.placement.place_sequences``.
     ``placement`` is its result.
     """
 
@@ -196,7 +196,7 @@ class PlacedSequences:
         Rows of no sequence are 0 in the result.
 
         ``method`` is how ranks of a group divide their sequences, as in ``context_parallel``: "ulysses", "ring" or
-        "allgather". Functions of the last two are compiled for each number of rows, those of "ulysses" once. With
+        "allgather". Functions of the last two are compiled for each number of rows, functions of "ulysses" once. With
         groups of several ranks, it runs in eager mode alone.
         """
         self._check_attention(q, k, v, method, options)
