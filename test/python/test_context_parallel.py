@@ -27,6 +27,7 @@ from attn.torch import (  # noqa: E402
     flex_attention,
     gated_delta_rule,
     linear_attention,
+    local_ranks,
     sdpa,
     shard_sequence,
     unshard_sequence,
