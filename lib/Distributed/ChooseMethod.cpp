@@ -82,22 +82,38 @@ static Operation *findLinearAttention(ModuleOp module) {
   return found;
 }
 
-/// Reports the choice of `what`.
-static remark::RemarkOpts getRemarkOptions(StringRef what) {
-  return remark::RemarkOpts::name(what).category("attn-shard-attention");
-}
+namespace {
+/// A target and its device.
+struct TargetDevice {
+  const Target *target;
+  DeviceModel device;
+};
+} // namespace
 
-FailureOr<ChosenMethod> attn::chooseUspDegree(ModuleOp module, StringRef target,
-                                              int64_t ranks) {
+/// Fails, with an error, for a target or a calibration that is not known.
+static FailureOr<TargetDevice> findDevice(ModuleOp module, StringRef target) {
   FailureOr<const Target *> found = lookupTarget(module, target);
   if (failed(found))
     return failure();
   FailureOr<DeviceModel> device = getDeviceModel(module, **found);
   if (failed(device))
     return failure();
+  return TargetDevice{*found, *device};
+}
+
+/// Of remarks on the choice of `what`.
+static remark::RemarkOpts getRemarkOptions(StringRef what) {
+  return remark::RemarkOpts::name(what).category("attn-shard-attention");
+}
+
+FailureOr<ChosenMethod> attn::chooseUspDegree(ModuleOp module, StringRef target,
+                                              int64_t ranks) {
+  FailureOr<TargetDevice> found = findDevice(module, target);
+  if (failed(found))
+    return failure();
   SmallVector<AttentionOpInterface> ops = findAttentions(module);
   int64_t degree =
-      chooseUlyssesDegree(ops, ranks, getRankLinks(*device).hostRanks);
+      chooseUlyssesDegree(ops, ranks, getRankLinks(found->device).hostRanks);
   if (!ops.empty())
     remark::passed(ops.front()->getParentOfType<func::FuncOp>().getLoc(),
                    getRemarkOptions("degree"))
@@ -108,11 +124,8 @@ FailureOr<ChosenMethod> attn::chooseUspDegree(ModuleOp module, StringRef target,
 
 FailureOr<ChosenMethod> attn::chooseMethod(ModuleOp module, StringRef target,
                                            int64_t ranks) {
-  FailureOr<const Target *> found = lookupTarget(module, target);
+  FailureOr<TargetDevice> found = findDevice(module, target);
   if (failed(found))
-    return failure();
-  FailureOr<DeviceModel> device = getDeviceModel(module, **found);
-  if (failed(device))
     return failure();
   remark::RemarkOpts options = getRemarkOptions("method");
   if (Operation *linear = findLinearAttention(module)) {
@@ -124,7 +137,7 @@ FailureOr<ChosenMethod> attn::chooseMethod(ModuleOp module, StringRef target,
   if (ops.empty())
     return ChosenMethod();
   Location loc = ops.front()->getParentOfType<func::FuncOp>().getLoc();
-  MethodModel model(ops, **found, *device, CostAssumptions());
+  MethodModel model(ops, *found->target, found->device, CostAssumptions());
   auto methods = llvm::to_vector(llvm::make_first_range(shardMethods));
   // It would be another method.
   int64_t degree = model.getUlyssesDegree(RankMethod::Usp, ranks);

@@ -12,10 +12,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "MethodTime.h"
+#include "HaloRows.h"
 #include "LightSeqTime.h"
 #include "ProgramWriter.h"
 #include "SequenceShard.h"
-#include "TravellingRows.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/PerfModel/Roofline.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -180,7 +180,7 @@ RingWriter::RingWriter(ProgramWriter &writer, AttentionOpInterface op,
   steps = scheduleRing(pairs.reachable, placement);
   if (placement.chunksPerRank == 1)
     if (std::optional<ChunkRows> sent =
-            findTravellingRows(op, pairs.reachable, chunks))
+            findHaloRows(op, pairs.reachable, chunks))
       sentPart = double(sent->size) / double(sizes.keys);
 }
 

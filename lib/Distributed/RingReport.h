@@ -13,7 +13,7 @@
 #ifndef ATTN_LIB_DISTRIBUTED_RINGREPORT_H
 #define ATTN_LIB_DISTRIBUTED_RINGREPORT_H
 
-#include "TravellingRows.h"
+#include "HaloRows.h"
 
 namespace mlir::attn {
 

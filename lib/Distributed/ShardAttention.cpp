@@ -583,7 +583,7 @@ RingNeeds FunctionSharder::findNeeds(AttentionOpInterface op) {
   int64_t chunks = placement.getRing().getNumChunks();
   needs.reachable = findReachableChunks(op, chunks);
   if (method == ShardMethod::Ring)
-    needs.sent = findTravellingRows(op, needs.reachable, chunks);
+    needs.sent = findHaloRows(op, needs.reachable, chunks);
   return needs;
 }
 

@@ -401,33 +401,35 @@ Value ShardEmitter::emitWithSlot(Value tensor, Value chunk, int64_t slot) {
                                        getSlotSizes(tensor), strides);
 }
 
-/// The place of `rows` in `chunk`.
-static void getPlace(OpBuilder &builder, Location loc, Value chunk,
-                     ChunkRows rows, SmallVector<OpFoldResult> &offsets,
-                     SmallVector<OpFoldResult> &sizes,
-                     SmallVector<OpFoldResult> &strides) {
-  int64_t rank = getTensorType(chunk).getRank();
-  offsets.assign(rank, builder.getIndexAttr(0));
-  strides.assign(rank, builder.getIndexAttr(1));
-  sizes = tensor::getMixedSizes(builder, loc, chunk);
-  offsets[sequenceDim] = builder.getIndexAttr(rows.first);
-  sizes[sequenceDim] = builder.getIndexAttr(rows.size);
-}
+namespace {
+/// The slice of the rows `rows` of a tensor.
+struct RowSlice {
+  SmallVector<OpFoldResult> offsets, sizes, strides;
+
+  RowSlice(ImplicitLocOpBuilder &b, Value tensor, ChunkRows rows)
+      : sizes(tensor::getMixedSizes(b, b.getLoc(), tensor)) {
+    offsets.assign(sizes.size(), b.getIndexAttr(0));
+    strides.assign(sizes.size(), b.getIndexAttr(1));
+    offsets[sequenceDim] = b.getIndexAttr(rows.first);
+    sizes[sequenceDim] = b.getIndexAttr(rows.size);
+  }
+};
+} // namespace
 
 Value ShardEmitter::emitSentRows(Value chunk) {
   if (!sentRows)
     return chunk;
-  SmallVector<OpFoldResult> offsets, sizes, strides;
-  getPlace(b, b.getLoc(), chunk, *sentRows, offsets, sizes, strides);
-  return tensor::ExtractSliceOp::create(b, chunk, offsets, sizes, strides);
+  RowSlice slice(b, chunk, *sentRows);
+  return tensor::ExtractSliceOp::create(b, chunk, slice.offsets, slice.sizes,
+                                        slice.strides);
 }
 
 Value ShardEmitter::emitWithSentRows(Value chunk, Value rows) {
   if (!sentRows)
     return rows;
-  SmallVector<OpFoldResult> offsets, sizes, strides;
-  getPlace(b, b.getLoc(), chunk, *sentRows, offsets, sizes, strides);
-  return tensor::InsertSliceOp::create(b, rows, chunk, offsets, sizes, strides);
+  RowSlice slice(b, chunk, *sentRows);
+  return tensor::InsertSliceOp::create(b, rows, chunk, slice.offsets,
+                                       slice.sizes, slice.strides);
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,9 +14,9 @@
 #ifndef ATTN_LIB_DISTRIBUTED_SHARDEMITTER_H
 #define ATTN_LIB_DISTRIBUTED_SHARDEMITTER_H
 
+#include "HaloRows.h"
 #include "HeadExchange.h"
 #include "SequenceShard.h"
-#include "TravellingRows.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 

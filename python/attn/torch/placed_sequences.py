@@ -154,7 +154,7 @@ class PlacedSequences:
                 for group in self.placement.groups_of(self.rank)
                 if group.num_rows
             ]
-        #: How many ranks groups of several have, of all ranks.
+        # Of all groups that have several ranks.
         self._sizes = sorted({group.size for group in self.placement.groups if group.size > 1 and group.num_rows})
 
     @property

@@ -1,4 +1,4 @@
-//===- TravellingRows.cpp - Keys that go round a ring ---------------------===//
+//===- HaloRows.cpp - Keys that go round a ring ---------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TravellingRows.h"
+#include "HaloRows.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
@@ -97,9 +97,9 @@ static int64_t findLargest(int64_t most, function_ref<bool(int64_t)> holds) {
   return least;
 }
 
-std::optional<ChunkRows>
-attn::findTravellingRows(AttentionOpInterface op,
-                         const ReachableChunks &reachable, int64_t chunks) {
+std::optional<ChunkRows> attn::findHaloRows(AttentionOpInterface op,
+                                            const ReachableChunks &reachable,
+                                            int64_t chunks) {
   int64_t queries = getDimSize(op.getQuery(), sequenceDim);
   int64_t keys = getDimSize(op.getKey(), sequenceDim);
   if (ShapedType::isDynamic(queries) || ShapedType::isDynamic(keys) ||
@@ -123,14 +123,15 @@ attn::findTravellingRows(AttentionOpInterface op,
   int64_t first = rowUnit * findLargest(most, [&](int64_t units) {
                     return !others.mayAttend({0, units * rowUnit});
                   });
-  // From the last row on, units are full but for the first one.
-  int64_t unitsBehind = findLargest(most, [&](int64_t units) {
-    int64_t end = (llvm::divideCeil(size, rowUnit) - units) * rowUnit;
-    return !others.mayAttend({end, size - end});
-  });
-  int64_t end = unitsBehind == 0
-                    ? size
-                    : (llvm::divideCeil(size, rowUnit) - unitsBehind) * rowUnit;
+  // The last unit of a chunk may have fewer rows.
+  auto getEnd = [&](int64_t unitsBehind) {
+    int64_t units = llvm::divideCeil(size, rowUnit) - unitsBehind;
+    return std::min(units * rowUnit, size);
+  };
+  int64_t end = getEnd(findLargest(most, [&](int64_t unitsBehind) {
+    int64_t first = getEnd(unitsBehind);
+    return !others.mayAttend({first, size - first});
+  }));
   if (first >= end || (first == 0 && end == size))
     return std::nullopt;
   return ChunkRows{first, end - first};

@@ -1,4 +1,4 @@
-//===- TravellingRows.h - Keys that go round a ring -------------*- C++ -*-===//
+//===- HaloRows.h - Keys that go round a ring -------------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ATTN_LIB_DISTRIBUTED_TRAVELLINGROWS_H
-#define ATTN_LIB_DISTRIBUTED_TRAVELLINGROWS_H
+#ifndef ATTN_LIB_DISTRIBUTED_HALOROWS_H
+#define ATTN_LIB_DISTRIBUTED_HALOROWS_H
 
 #include "RingSchedule.h"
 
@@ -23,10 +23,10 @@ struct ChunkRows {
 /// multiples of 64 rows or ends of a chunk: a window of keys before each query
 /// reaches the last rows of the chunk before (halo exchange). Not known if
 /// that is all rows, if lengths are dynamic, or of sequences.
-std::optional<ChunkRows> findTravellingRows(AttentionOpInterface op,
-                                            const ReachableChunks &reachable,
-                                            int64_t chunks);
+std::optional<ChunkRows> findHaloRows(AttentionOpInterface op,
+                                      const ReachableChunks &reachable,
+                                      int64_t chunks);
 
 } // namespace mlir::attn
 
-#endif // ATTN_LIB_DISTRIBUTED_TRAVELLINGROWS_H
+#endif // ATTN_LIB_DISTRIBUTED_HALOROWS_H
