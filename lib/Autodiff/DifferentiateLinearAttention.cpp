@@ -149,7 +149,7 @@ struct LinearAttentionModel
         builder, loc, types, op.getQuery(), key, value, dout, decay, beta,
         initial, dfinalState, inits[0], inits[1], inits[2], ddecay, dbeta,
         dinitial, op.getCausalAttr(), op.getScaleAttr(), op.getChunkAttr(),
-        /*schedule=*/ScheduleAttrInterface());
+        op.getPrecisionAttr(), /*schedule=*/ScheduleAttrInterface());
 
     auto next = grad->getResults().begin();
     state.addGradient(builder, loc, op.getQuery(), *next++);

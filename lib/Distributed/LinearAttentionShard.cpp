@@ -44,7 +44,8 @@ SmallVector<Value> LinearAttentionShard::emit() {
   auto shard = LinearAttentionOp::create(
       b, out.getType(), inputs.query, inputs.key, inputs.value, inputs.logDecay,
       inputs.beta, seen, out, /*final_state=*/nullptr, inputs.causal,
-      inputs.scale, inputs.chunk, /*schedule=*/ScheduleAttrInterface());
+      inputs.scale, inputs.chunk, inputs.precision,
+      /*schedule=*/ScheduleAttrInterface());
   if (Attribute schedule = op.getScheduleAttr())
     shard.setScheduleAttr(schedule);
   SmallVector<Value> results = {shard->getResult(0)};

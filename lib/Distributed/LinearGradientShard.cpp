@@ -71,7 +71,7 @@ LinearGradientShard::emitGradient(Value initialState, Value dfinalState,
       inputs.logDecay, inputs.beta, initialState, dfinalState,
       destinations.dquery, destinations.dkey, destinations.dvalue,
       destinations.dlogDecay, destinations.dbeta, destinations.dinitialState,
-      inputs.causal, inputs.scale, inputs.chunk, schedule);
+      inputs.causal, inputs.scale, inputs.chunk, inputs.precision, schedule);
 }
 
 Value LinearGradientShard::emitGradientOfOutputs() {

@@ -110,7 +110,7 @@ Value LinearShard::emitFinalState(Value key, Value value, Value initial) {
   auto attention = LinearAttentionOp::create(
       b, TypeRange{out.getType(), state.getType()}, query, key, value,
       inputs.logDecay, inputs.beta, initial, out, state, inputs.causal,
-      inputs.scale, inputs.chunk, /*schedule=*/nullptr);
+      inputs.scale, inputs.chunk, inputs.precision, /*schedule=*/nullptr);
   return attention->getResult(1);
 }
 

@@ -50,15 +50,17 @@ protected:
     UnitAttr causal;
     FloatAttr scale;
     IntegerAttr chunk;
+    MatmulPrecisionAttr precision;
   };
 
   template <typename OpTy>
   LinearShard(OpBuilder &builder, OpTy op, RankOfGroup group,
               KnownStateMaps &known)
       : b(op.getLoc(), builder),
-        inputs{op.getQuery(),      op.getKey(),       op.getValue(),
-               op.getLogDecay(),   op.getBeta(),      op.getInitialState(),
-               op.getCausalAttr(), op.getScaleAttr(), op.getChunkAttr()},
+        inputs{op.getQuery(),        op.getKey(),       op.getValue(),
+               op.getLogDecay(),     op.getBeta(),      op.getInitialState(),
+               op.getCausalAttr(),   op.getScaleAttr(), op.getChunkAttr(),
+               op.getPrecisionAttr()},
         group(group), known(known) {
     b.setInsertionPoint(op);
   }

@@ -219,6 +219,8 @@ private:
   template <typename OpTy>
   LogicalResult chooseMoveRows(OpTy op, ScheduleAttrInterface schedule);
   LogicalResult chooseAppend(CacheAppendOp append);
+  template <typename OpTy>
+  const ScheduleFamily &getFamily(OpTy op);
   LogicalResult chooseLinear(LinearAttentionOp op);
   LogicalResult chooseLinear(LinearAttentionGradOp op);
   template <typename OpTy>
@@ -352,11 +354,6 @@ LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
 /// its gradient.
 template <typename OpTy>
 static LogicalResult verifyLinear(OpTy op, const Target &target) {
-  Type element = getElementTypeOrSelf(op.getQuery());
-  if (!element.isBF16() && !element.isF16())
-    return op.emitOpError("element type on ")
-           << target.getName() << " must be bf16 or f16 (was " << element
-           << ")";
   int64_t chunk = op.getChunkOrDefault();
   if (op.needsPairMatrices() && chunk != 64)
     return op.emitOpError("'chunk' on ")
@@ -404,9 +401,16 @@ static Attribute chooseForTokens(LinearAttentionOp op,
   return tokens <= maxRecurrentTokens ? recurrent : chunks;
 }
 
+/// The family of the schedules of `op`, whose operands have one element type.
+template <typename OpTy>
+const ScheduleFamily &Chooser::getFamily(OpTy op) {
+  return ScheduleFamily::get(target, getElementTypeOrSelf(op.getQuery()));
+}
+
 LogicalResult Chooser::chooseLinear(LinearAttentionOp op) {
   if (!target.isHost() && failed(verifyLinear(op, target)))
     return failure();
+  const ScheduleFamily &family = getFamily(op);
   ScheduleAttrInterface chunks = family.getLinear(op, device);
   if (!op.getScheduleAttr())
     op.setScheduleAttr(chooseForTokens(op, family.getRecurrent(op), chunks));
@@ -429,7 +433,8 @@ LogicalResult Chooser::chooseLinear(LinearAttentionGradOp op) {
   if (!target.isHost() && (failed(verifyLinearGradient(op, target)) ||
                            failed(verifyLinear(op, target))))
     return failure();
-  if (failed(setOrVerifySchedule(op, family.getLinear(op, device), target)))
+  if (failed(
+          setOrVerifySchedule(op, getFamily(op).getLinear(op, device), target)))
     return failure();
   return target.isHost() ? success()
                          : op.getScheduleAttr().verifyUse(op, target);

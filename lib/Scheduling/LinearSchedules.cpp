@@ -24,6 +24,8 @@ static constexpr int64_t stateRegisters = (maxThreadRegisters + 1) / 4;
 /// Elements of the state that a warp may hold.
 static constexpr int64_t maxStateOfWarp = stateRegisters * warpThreads;
 
+static constexpr int64_t f32Bytes = 4;
+
 namespace {
 /// What schedules of an operation depend on.
 struct LinearAttentionForm {
@@ -149,6 +151,19 @@ static bool fits(const StagedElements &staged, int64_t stages,
          bytes;
 }
 
+/// `columns`, or a half or a quarter of them and so on, 16 at least: as many as
+/// leave room for one stage of what `count` finds that kernels with so many
+/// columns stage.
+static int64_t fitColumns(const LinearAttentionForm &form, int64_t columns,
+                          const DeviceModel &device,
+                          function_ref<StagedElements(int64_t columns)> count) {
+  constexpr int64_t unit = 16;
+  while (columns > unit &&
+         !fits(count(columns), /*stages=*/1, form, getTileBytes(device)))
+    columns = llvm::alignTo(columns / 2, unit);
+  return columns;
+}
+
 /// The schedule of kernels in which all warps copy and multiply, without
 /// stages.
 static attn_tile::LinearMultistageParameters
@@ -169,13 +184,20 @@ static int64_t getWorkItemsByWarps(const DeviceModel &device) {
 static ScheduleAttrInterface getMultistage(MLIRContext *context,
                                            const LinearAttentionForm &form,
                                            const DeviceModel &device) {
-  constexpr int64_t stages = 2, localStages = 2;
+  constexpr int64_t stages = 2;
+  auto count = [&](int64_t columns) {
+    return countLinear(form, columns, /*hasProducer=*/false);
+  };
   attn_tile::LinearMultistageParameters parameters = getByWarps(form);
   if (form.isCausal)
     parameters.splitWorkItems = getWorkItemsByWarps(device);
-  parameters.stages = countStages(countLinear(form, parameters.valueTile,
-                                              /*hasProducer=*/false),
-                                  localStages, form, stages, device);
+  parameters.valueTile = fitColumns(form, parameters.valueTile, device, count);
+  StagedElements staged = count(parameters.valueTile);
+  StagedElements twice = {staged.loaded, 2 * staged.computed};
+  parameters.localStages =
+      fits(twice, /*stages=*/1, form, getTileBytes(device)) ? 2 : 1;
+  parameters.stages =
+      countStages(staged, parameters.localStages, form, stages, device);
   return makeSchedule(context, parameters);
 }
 
@@ -286,6 +308,15 @@ static ScheduleAttrInterface getForPairs(MLIRContext *context,
   parameters.rowsAhead = true;
   if (form.isGradient && form.hasElementDecay)
     parameters.valueTile = getElementTile(form, hasProducer);
+  // Parts of f32 operands take as many registers again.
+  if (form.isGradient && form.elementBytes == f32Bytes && form.hasBeta)
+    parameters.valueTile =
+        std::max<int64_t>(parameters.valueTile / 2, attn_tile::warpRows);
+  if (hasGradients)
+    parameters.valueTile =
+        fitColumns(form, parameters.valueTile, device, [&](int64_t columns) {
+          return countGradients(form, columns);
+        });
   parameters.splitWorkItems =
       hasGradients ? getWorkItemsByWarps(device) : ctasPerSm * device.sms;
   bool hasCopiesAhead =
@@ -352,7 +383,8 @@ static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
   constexpr int64_t mostStages = 2;
   constexpr int64_t maxStateRegisters = stateRegisters / 2;
   attn_tile::LinearMultistageParameters parameters = getByWarps(form);
-  parameters.valueTile = valueTile;
+  auto count = [&](int64_t columns) { return countPairs(form, columns); };
+  parameters.valueTile = fitColumns(form, valueTile, device, count);
   parameters.localStages = 1;
   parameters.rowsAhead = true;
   parameters.stages =
@@ -424,6 +456,11 @@ static ScheduleAttrInterface getWithPairs(MLIRContext *context,
   constexpr int64_t narrowTile = 16;
   auto getChunks = hasProducer ? getChunksWithProducer : getChunksByWarps;
   int64_t valueTile = form.getValueTile();
+  // Parts of f32 operands take registers besides a large state.
+  constexpr int64_t largeKeyDim = 128, tileOfF32 = 32;
+  if (form.isGradient && form.elementBytes == f32Bytes &&
+      form.getKeyDim() >= largeKeyDim)
+    valueTile = std::min(valueTile, tileOfF32);
   attn_tile::LinearPairsParameters parameters;
   parameters.gradients = getForGradients(context, form, device, hasProducer);
   parameters.pairs = getForPairs(
@@ -434,7 +471,7 @@ static ScheduleAttrInterface getWithPairs(MLIRContext *context,
   parameters.chunks = getChunks(context, form, valueTile, device);
   if (canSplitPairs(form, device)) {
     parameters.starts = getForStarts(context, form);
-  } else if (valueTile > narrowTile) {
+  } else if (parameters.chunks.getHeadDimTile() > narrowTile) {
     parameters.narrow = getChunks(context, form, narrowTile, device);
     parameters.narrowWorkItems = device.sms;
   }

@@ -702,6 +702,87 @@ private:
   SmallVector<Value, blockChunks> pointers;
 };
 
+/// A thread's pairs of columns of a staged tile of f32 values, in the layout of
+/// accumulators: lane `4 * g + t` holds columns `2 * t` and `2 * t + 1` of each
+/// eight, of rows `g` and `g + 8` of its warp.
+class ColumnPairs {
+public:
+  ColumnPairs(OpBuilder &builder, Location loc, Value stage, BufferType type,
+              Value thread)
+      : loc(loc), blockBytes(getBlockBytes(type)) {
+    Value lane = emitAnd(builder, loc, thread, attn_tile::warpThreads - 1);
+    Value warp = emitShiftRight(builder, loc, thread, 5);
+    Value row = arith::AddIOp::create(builder, loc,
+                                      emitMul(builder, loc, warp, mmaRows),
+                                      emitShiftRight(builder, loc, lane, 2));
+    // Eight columns are two chunks, each of two pairs.
+    Value pair = emitAnd(builder, loc, lane, 3);
+    Value first = arith::AddIOp::create(
+        builder, loc,
+        emitChunkAddress(builder, loc, stage, row,
+                         emitShiftRight(builder, loc, pair, 1)),
+        emitMul(builder, loc, emitAnd(builder, loc, pair, 1), 8));
+    auto pointer = LLVM::LLVMPointerType::get(
+        builder.getContext(),
+        static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+    // The eight columns are chosen by bits 5 and 6 of the address.
+    for (int64_t columns = 0; columns < blockEights; ++columns) {
+      Value address = arith::XOrIOp::create(
+          builder, loc, first,
+          ptx::constant(builder, loc, columns * 2 * chunkBytes));
+      pointers.push_back(
+          LLVM::IntToPtrOp::create(builder, loc, pointer, address));
+    }
+  }
+
+  /// Stores the pair of row `row`, which counts from the thread's first one,
+  /// and of the `eight`-th eight columns.
+  void store(OpBuilder &builder, Value left, Value right, int64_t row,
+             int64_t eight) const {
+    Value pair = LLVM::PoisonOp::create(builder, loc, getPairType(builder));
+    Value elements[] = {left, right};
+    for (auto [number, element] : llvm::enumerate(elements))
+      pair = LLVM::InsertElementOp::create(
+          builder, loc, pair, element,
+          ptx::constant(builder, loc, int64_t(number)));
+    LLVM::StoreOp::create(builder, loc, pair, getPointer(builder, row, eight),
+                          /*alignment=*/8);
+  }
+
+  /// Loads such a pair.
+  std::array<Value, 2> load(OpBuilder &builder, int64_t row,
+                            int64_t eight) const {
+    Value pair = LLVM::LoadOp::create(builder, loc, getPairType(builder),
+                                      getPointer(builder, row, eight),
+                                      /*alignment=*/8);
+    auto extract = [&](int64_t number) -> Value {
+      return LLVM::ExtractElementOp::create(
+          builder, loc, pair, ptx::constant(builder, loc, number));
+    };
+    return {extract(0), extract(1)};
+  }
+
+private:
+  static constexpr int64_t blockEights = blockChunks / 2;
+
+  static VectorType getPairType(OpBuilder &builder) {
+    return VectorType::get(2, builder.getF32Type());
+  }
+
+  Value getPointer(OpBuilder &builder, int64_t row, int64_t eight) const {
+    int64_t offset = eight / blockEights * blockBytes + row * blockRowBytes;
+    Value base = pointers[eight % blockEights];
+    return LLVM::GEPOp::create(
+        builder, loc, base.getType(), builder.getI8Type(), base,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+  }
+
+  Location loc;
+  int64_t blockBytes;
+  /// For each eight columns of the first block, the thread's pointer.
+  SmallVector<Value, blockEights> pointers;
+};
+
 /// Reads f32 values of a staged tile word by word, for MMAs whose contracted
 /// elements are in the order of the accumulator.
 class WordReader {
@@ -985,34 +1066,39 @@ static void emitStep(OpBuilder &builder, Location loc,
     }
 }
 
-/// Checks a tile of 16-bit values that threads read from a stage or store to
-/// it, as `what` says, from column `firstColumn` on.
+/// Checks a tile that threads read from a stage or store to it, as `what` says,
+/// from column `firstColumn` on.
 static LogicalResult verifyFragments(Operation *op, VectorType tile,
                                      int64_t firstColumn, int64_t warps,
                                      StringRef what) {
   int64_t rows = mmaRows * warps;
-  if (tile.getElementTypeBitWidth() == 16 && tile.getDimSize(0) % rows == 0 &&
+  unsigned bits = tile.getElementTypeBitWidth();
+  if ((bits == 16 || bits == 32) && tile.getDimSize(0) % rows == 0 &&
       tile.getDimSize(1) % tileUnit == 0 && firstColumn % tileUnit == 0)
     return success();
-  return op->emitOpError("tile must have 16-bit values, a multiple of ")
+  return op->emitOpError("tile must have 16-bit or f32 values, a multiple of ")
          << rows << " rows and a multiple of " << tileUnit << " columns to be "
          << what << " shared memory on sm_80 (was " << tile << " from column "
          << firstColumn << ")";
 }
 
-FailureOr<SmallVector<Value>>
-MultistageTarget::emitRead(OpBuilder &builder, attn_tile::ReadOp op,
-                           const StagedTile &stage,
-                           const ThreadPosition &position) const {
+/// The row of a thread's `number`-th row, which counts from its first one. A
+/// thread has two rows of its warp in each block of rows of all warps.
+static int64_t getRowOfThread(int64_t number, int64_t warps) {
+  return number / 2 * mmaRows * warps + number % 2 * (mmaRows / 2);
+}
+
+/// Reads the thread's values of a tile of 16 bits, as words.
+static SmallVector<Value> emitReadFragments(OpBuilder &builder,
+                                            attn_tile::ReadOp op,
+                                            const StagedTile &stage,
+                                            const ThreadPosition &position) {
   Location loc = op.getLoc();
-  BufferType type = op.getBuffer().getType();
   auto tile = cast<VectorType>(op.getTile().getType());
   int64_t warps = position.numThreads / attn_tile::warpThreads;
-  if (failed(verifyFragments(op, tile, /*firstColumn=*/0, warps, "read from")))
-    return failure();
   Value warp = emitShiftRight(builder, loc, position.thread, 5);
-  FragmentReader reader(builder, loc, stage.address, type, position.thread,
-                        MatrixOrder::RowsFirst,
+  FragmentReader reader(builder, loc, stage.address, op.getBuffer().getType(),
+                        position.thread, MatrixOrder::RowsFirst,
                         emitMul(builder, loc, warp, mmaRows));
   int64_t perRow = tile.getDimSize(1) / mmaColumns;
   int64_t rowBlocks = tile.getDimSize(0) / (mmaRows * warps);
@@ -1029,6 +1115,54 @@ MultistageTarget::emitRead(OpBuilder &builder, attn_tile::ReadOp op,
   return registers;
 }
 
+FailureOr<SmallVector<Value>>
+MultistageTarget::emitRead(OpBuilder &builder, attn_tile::ReadOp op,
+                           const StagedTile &stage,
+                           const ThreadPosition &position) const {
+  auto tile = cast<VectorType>(op.getTile().getType());
+  int64_t warps = position.numThreads / attn_tile::warpThreads;
+  if (failed(verifyFragments(op, tile, /*firstColumn=*/0, warps, "read from")))
+    return failure();
+  if (!tile.getElementType().isF32())
+    return emitReadFragments(builder, op, stage, position);
+  ColumnPairs pairs(builder, op.getLoc(), stage.address,
+                    op.getBuffer().getType(), position.thread);
+  SmallVector<Value> registers;
+  for (int64_t row = 0, e = tile.getDimSize(0) / (mmaRows / 2 * warps); row < e;
+       ++row)
+    for (int64_t eight = 0; eight < tile.getDimSize(1) / mmaColumns; ++eight)
+      llvm::append_range(
+          registers, pairs.load(builder, getRowOfThread(row, warps), eight));
+  return registers;
+}
+
+/// Stores the thread's values of a tile.
+static void emitStoreFragments(OpBuilder &builder, attn_tile::LocalStoreOp op,
+                               ValueRange tile, const StagedTile &stage,
+                               const ThreadPosition &position) {
+  Location loc = op.getLoc();
+  BufferType type = op.getBuffer().getType();
+  int64_t warps = position.numThreads / attn_tile::warpThreads;
+  int64_t first = op.getFirstColumn() / mmaColumns;
+  int64_t perRow =
+      cast<VectorType>(op.getTile().getType()).getDimSize(1) / mmaColumns;
+  if (type.getElementType().isF32()) {
+    ColumnPairs pairs(builder, loc, stage.address, type, position.thread);
+    for (int64_t i = 0, e = tile.size() / (2 * perRow); i < e; ++i)
+      for (int64_t column = 0; column < perRow; ++column) {
+        int64_t left = 2 * (i * perRow + column);
+        pairs.store(builder, tile[left], tile[left + 1],
+                    getRowOfThread(i, warps), first + column);
+      }
+    return;
+  }
+  FragmentWriter writer(builder, loc, stage.address, type, position.thread);
+  for (int64_t i = 0, e = tile.size() / perRow; i < e; ++i)
+    for (int64_t column = 0; column < perRow; ++column)
+      writer.store(builder, tile[i * perRow + column], getRowOfThread(i, warps),
+                   first + column);
+}
+
 LogicalResult
 MultistageTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
                                  ValueRange tile, const StagedTile &stage,
@@ -1042,13 +1176,8 @@ MultistageTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
     return failure();
   if (op.getPipe().getType().getStages() == 1 && firstColumn == 0)
     NVVM::Barrier0Op::create(builder, loc);
-  FragmentWriter writer(builder, loc, stage.address, type, position.thread);
-  int64_t columns = tileType.getDimSize(1), perRow = columns / mmaColumns;
-  for (int64_t i = 0, e = tile.size() / perRow; i < e; ++i)
-    for (int64_t column = 0; column < perRow; ++column)
-      writer.store(builder, tile[i * perRow + column],
-                   i / 2 * mmaRows * warps + i % 2 * (mmaRows / 2),
-                   firstColumn / mmaColumns + column);
+  int64_t columns = tileType.getDimSize(1);
+  emitStoreFragments(builder, op, tile, stage, position);
   if (firstColumn + columns == type.getShape()[1])
     NVVM::Barrier0Op::create(builder, loc);
   return success();

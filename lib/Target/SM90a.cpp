@@ -663,6 +663,11 @@ SM90aTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
   int64_t firstColumn = op.getFirstColumn();
   int64_t columns = cast<VectorType>(op.getTile().getType()).getDimSize(1);
   int64_t rowsOfStep = getRowsOfStep(position);
+  if (type.getElementType().isF32())
+    return op.emitOpError("tile must have 16-bit values to be stored to shared "
+                          "memory on sm_90a, whose MMAs read no other ones "
+                          "from there (was ")
+           << op.getTile().getType() << ")";
   if (type.getShape()[0] % rowsOfStep != 0)
     return op.emitOpError("tile must have a multiple of 64 rows for each "
                           "warpgroup to be stored to shared memory on sm_90a "

@@ -25,6 +25,11 @@ _FLOAT8 = ("f8E4M3FN", "f8E5M2")
 _PAGES = "tensor<?x?xi32>"
 
 
+def _check_precision(precision: str) -> None:
+    if precision not in ("", "highest", "high"):
+        raise AttnError(f"precision is {precision!r}; it must be 'highest' or 'high'")
+
+
 @dataclasses.dataclass(frozen=True)
 class Attention:
     """Attention of a kind; ``mlir`` is its module.
@@ -122,8 +127,7 @@ class Attention:
                 raise AttnError(f"{name} is {size!r}; it must be a number from 1")
         if self.scale is not None and not abs(self.scale) <= MAX_SCALE:
             raise AttnError(f"scale is {self.scale}; it must be finite, and at most {MAX_SCALE:.3g}, as an f32")
-        if self.precision not in ("", "highest", "high"):
-            raise AttnError(f"precision is {self.precision!r}; it must be 'highest' or 'high'")
+        _check_precision(self.precision)
         if self.sequences not in ("", "packed", "padded", "packed_queries"):
             raise AttnError(f"sequences is {self.sequences!r}; it must be 'packed', 'padded' or 'packed_queries'")
         if self.same_sequences and self.sequences not in ("packed", "padded"):
@@ -403,6 +407,8 @@ class LinearAttention:
     scale: Optional[float] = None
     #: How many tokens kernels compute at a time.
     chunk: Optional[int] = None
+    #: How GPUs multiply f32: "highest" or "high"; "" is the highest.
+    precision: str = ""
     feature: str = ""
     normalizer_eps: Optional[float] = None
     #: The tokens of a local block.
@@ -417,6 +423,7 @@ class LinearAttention:
     def __post_init__(self) -> None:
         if self.dtype not in ("bf16", "f16", "f32"):
             raise AttnError(f"dtype is {self.dtype!r}; it must be bf16, f16 or f32")
+        _check_precision(self.precision)
         if self.decay not in _DECAYS:
             raise AttnError(f"decay is {self.decay!r}; it must be one of {', '.join(map(repr, _DECAYS))}")
         if self.feature not in ("", *FEATURES):
@@ -460,6 +467,8 @@ class LinearAttention:
             clauses.append(f"normalizer(eps = {_float(self.normalizer_eps)})")
         if self.chunk is not None:
             clauses.append(f"chunk({self.chunk})")
+        if self.precision:
+            clauses.append(f"precision({self.precision})")
         if self.feature:
             body = _feature(self.feature, self.key_dim, self.dtype)
             rows = f"tensor<?x?x?x{self.key_dim}x{self.dtype}>"

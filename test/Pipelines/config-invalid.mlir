@@ -237,15 +237,6 @@ func.func @linear_key_elements(%q: memref<1x4x?x64xbf16>, %g: memref<1x4x?x64xf3
 
 // -----
 
-func.func @linear_element(%q: memref<1x4x?x64xf32>) {
-  // expected-error @below {{'attn.linear_attention' op element type on sm_90a must be bf16 or f16 (was 'f32')}}
-  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xf32>, memref<1x4x?x64xf32>, memref<1x4x?x64xf32>)
-      outs(%q : memref<1x4x?x64xf32>) causal
-  return
-}
-
-// -----
-
 func.func @linear_chunk(%q: memref<1x4x?x64xbf16>) {
   // expected-error @below {{'attn.linear_attention' op 'chunk' on sm_90a must be 64 or 128 (was 32)}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)

@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Linear attention on the host against the recurrence in double precision, and its gradients against torch's own."""
 
+import functools
 import math
+import sys
 
 import pytest
 
@@ -429,6 +431,8 @@ def test_description_errors():
         attn.LinearAttention("f32", 4, 3, 4, 16)
     with pytest.raises(AttnError, match="in_place needs initial_state and with_final_state"):
         attn.LinearAttention("f32", 2, 2, 2, 16, initial_state=True, in_place=True)
+    with pytest.raises(AttnError, match="precision is 'medium'; it must be 'highest' or 'high'"):
+        attn.LinearAttention("f32", 2, 2, 2, 16, precision="medium")
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
@@ -437,7 +441,6 @@ def test_description_errors():
     [
         (dict(beta=True, chunk=128), r"'chunk' on {target} with 'beta' must be 64 \(was 128\)"),
         (dict(decay="element", chunk=128), r"'chunk' on {target} with 'log_decay' of each key element must be 64"),
-        (dict(dtype="f32"), "element type on {target} must be bf16 or f16"),
         (dict(chunk=16), r"'chunk' on {target} must be 64 or 128 \(was 16\)"),
         (dict(key_dim=68), r"head dim of 'key' on {target} must be a multiple of 8 and at most 256 \(was 68\)"),
         (dict(value_dim=264), r"head dim of 'value' on {target} must be a multiple of 8 and at most 256 \(was 264\)"),
@@ -447,3 +450,35 @@ def test_gpu_targets(target, change, message):
     given = {**dict(dtype="bf16", heads=2, key_heads=2, value_heads=2, key_dim=64), **change}
     with pytest.raises(AttnError, match="'attn.linear_attention' op " + message.format(target=target)):
         attn.compile(attn.LinearAttention(**given), target=target)
+
+
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+def test_matmul_precision(precision, monkeypatch):
+    """Kernels multiply f32 as torch's own matmuls do, forward and backward."""
+    module = sys.modules[at.linear_attention.__module__]
+    compiled = []
+
+    def record(description, **options):
+        compiled.append(description.precision)
+        return attn.compile(description, **options)
+
+    monkeypatch.setattr(module, "compile", record)
+    monkeypatch.setattr(module, "_plans", {})
+    for find in (module._find_forward, module._find_backward):
+        monkeypatch.setattr(module, find.__name__, functools.lru_cache(find.__wrapped__))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        query = torch.randn(1, 2, 5, 16, requires_grad=True)
+        at.linear_attention(query, query, query)[0].sum().backward()
+    finally:
+        torch.set_float32_matmul_precision(before)
+    expected = "" if precision == "highest" else "high"
+    assert compiled == [expected, expected]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_precision_of_gpu_targets(target):
+    form = attn.LinearAttention("f32", 2, 2, 2, 64, decay="token", beta=True, precision="high")
+    assert "precision(high)" in form.mlir()
+    attn.compile(form, target=target)

@@ -20,7 +20,7 @@ using arith::CmpIPredicate;
 
 /// The binary logarithm of the smallest decay of a chunk whose decays are
 /// factors of tokens: outputs are divided by it. Values and states keep their
-/// precision in bf16 times any such decay.
+/// precision in bf16 and f32 times any such decay.
 static constexpr double minFactoredSum = -32;
 
 /// The same for decays of key elements: keys are divided by them.

@@ -115,7 +115,7 @@ struct ChunkSplits {
   /// split, and the state before it.
   Value states, decays, starts;
   /// With pair matrices, the transition of each split instead of its decay, as
-  /// a sum of two parts in 16 bits.
+  /// a sum of two parts in 16 bits, or in f32 and without a rest.
   Value transitions, transitionRests;
 
   SmallVector<Value *> getBuffers() {

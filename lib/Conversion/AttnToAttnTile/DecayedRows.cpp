@@ -365,7 +365,7 @@ static DecayedRows createRows(RewriterBase &rewriter, OpTy op,
   if (op.getBeta())
     rows.keyFromStart = allocate(element, tokens);
   rows.keyToEnd = allocate(element, tokens);
-  if (element.isBF16())
+  if (!element.isF16())
     rows.keyOverStart = allocate(element, tokens);
   rows.ofChunks = allocate(b.getF32Type(), chunks);
   rows.leastSums = memref::AllocOp::create(

@@ -18,17 +18,21 @@ using namespace mlir::attn;
 using arith::CmpIPredicate;
 
 /// Two parts of 8 bits each leave an error of 2^-17 of a log-decay. Decays
-/// whose log-decay makes that much are nearly zero.
+/// whose log-decay makes that much are nearly zero. Three parts are exact for
+/// elements of f32.
 ElementDecays::ElementDecays(TileProgramBuilder &b, Value logDecay,
-                             ValueRange indices, ArrayRef<int64_t> shape)
+                             ValueRange indices, ArrayRef<int64_t> shape,
+                             Type element)
     : b(b), tokens(shape[0]), columns(shape[1]) {
   Value tile = b.load(shape, logDecay, indices);
   tile = arith::MinimumFOp::create(b, tile, b.splat(shape, 0));
   tile = arith::MaximumFOp::create(b, tile, b.splat(shape, minLogDecay));
   tile = arith::MulFOp::create(b, tile, b.splat(shape, log2e));
-  high = b.round(tile, b.getBF16Type());
-  low =
-      b.round(arith::SubFOp::create(b, tile, b.extend(high)), b.getBF16Type());
+  parts.push_back(b.round(tile, b.getBF16Type()));
+  for (size_t numParts = element.isF32() ? 3 : 2; parts.size() < numParts;) {
+    tile = arith::SubFOp::create(b, tile, b.extend(parts.back()));
+    parts.push_back(b.round(tile, b.getBF16Type()));
+  }
 }
 
 SmallVector<Value> ElementDecays::forLevels(
@@ -117,7 +121,7 @@ Value ElementDecays::emitLevelMatrix(Value level) {
 Value ElementDecays::emitDecays(Value level) {
   Value matrix = emitLevelMatrix(level);
   Value sums = b.splat({tokens, columns}, 0);
-  for (Value part : {low, high})
+  for (Value part : llvm::reverse(parts))
     sums = b.contract(matrix, part, sums, ContractForm::Plain);
   return math::Exp2Op::create(b, sums);
 }

@@ -41,9 +41,10 @@ Value emitIsToMiddle(OpBuilder &builder, Location loc, Value level, Value row,
 class ElementDecays {
 public:
   /// Loads columns of log-decays, `[B, H, S, Dk]`, from `indices` on. `shape`
-  /// has the tokens of a chunk and the columns.
+  /// has the tokens of a chunk and the columns. The decays are factors of
+  /// values of type `element`.
   ElementDecays(TileProgramBuilder &b, Value logDecay, ValueRange indices,
-                ArrayRef<int64_t> shape);
+                ArrayRef<int64_t> shape, Type element);
 
   /// Writes a loop over the levels, whose blocks have `2^(level+1)` tokens,
   /// that carries tiles.
@@ -67,8 +68,8 @@ private:
 
   TileProgramBuilder &b;
   int64_t tokens, columns;
-  /// The log-decays as a sum of two bf16 values.
-  Value high, low;
+  /// The log-decays as a sum of bf16 values, the largest one first.
+  SmallVector<Value, 3> parts;
 };
 
 } // namespace mlir::attn

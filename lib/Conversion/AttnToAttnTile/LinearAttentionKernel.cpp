@@ -520,7 +520,7 @@ static void createSplitStates(RewriterBase &rewriter,
 /// terms of another computation, which needs the same rounded scores.
 static SmallVector<DecayRange> getRanges(const LinearKernelForm &form) {
   if (!form.cumulative || form.terms.dots ||
-      !getElementTypeOrSelf(form.key).isBF16())
+      getElementTypeOrSelf(form.key).isF16())
     return {DecayRange::All};
   return {DecayRange::Factored, DecayRange::Other};
 }

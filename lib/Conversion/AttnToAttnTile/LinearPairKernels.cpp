@@ -271,7 +271,8 @@ void PairWriter::addLevels(const WorkItem &at, const Chunk &chunk,
   SmallVector<int64_t> shape = {chunkTokens, valueDim};
   Value first = b.index(column);
   ElementDecays decays(b, elementDecay,
-                       {at.batch, at.head, chunk.firstToken, first}, shape);
+                       {at.batch, at.head, chunk.firstToken, first}, shape,
+                       element);
   Value queries = loadRows(query, at, chunk, at.head, first, valueDim);
   Value keys = loadRows(key, at, chunk, at.keyHead, first, valueDim);
   auto add = [&](Value lhs, Value rhs) -> Value {
@@ -395,7 +396,7 @@ SmallVector<Value> ForwardChunkWriter::getOperands(const LinearKernelForm &form,
                                  splits.count,
                                  splits.chunks};
   if (form.part == ChunkPart::Transitions)
-    llvm::append_values(operands, splits.transitions, splits.transitionRests);
+    operands.append(dropNull({splits.transitions, splits.transitionRests}));
   else
     operands.push_back(form.value);
   if (form.part == ChunkPart::SplitStates)
@@ -547,6 +548,8 @@ Value ForwardChunkWriter::emitIdentity(const WorkItem &at) {
 
 void ForwardChunkWriter::storeTransition(const WorkItem &at, Value state) {
   Value high = b.round(state, element);
+  if (!splits.transitionRests)
+    return storeState(high, splits.transitions, at.split, at);
   Value rest = arith::SubFOp::create(b, state, b.extend(high));
   storeState(high, splits.transitions, at.split, at);
   storeState(b.round(rest, element), splits.transitionRests, at.split, at);

@@ -394,7 +394,7 @@ PairGradWriter::emitByLevels(const WorkItem &at, const Chunk &chunk,
   gradients.rowTerms = mul(ofQuery, b.extend(tiles.query));
   ElementDecays decays(b, elementDecay,
                        {at.batch, at.head, chunk.firstToken, at.column},
-                       {chunkTokens, valueDim});
+                       {chunkTokens, valueDim}, element);
   // A token with itself.
   Value diagonal = decays.selectDiagonal(tiles.dscores);
   ofQuery = contract(diagonal, tiles.key, ofQuery, ContractForm::Plain);

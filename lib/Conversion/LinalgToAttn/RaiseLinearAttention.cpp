@@ -336,6 +336,7 @@ Value LinearAttentionBuilder::build() {
       /*final_state=*/Value(),
       match.isCausal ? builder.getUnitAttr() : UnitAttr(),
       builder.getF32FloatAttr(float(match.scale)), /*chunk=*/IntegerAttr(),
+      /*precision=*/MatmulPrecisionAttr(),
       /*schedule=*/ScheduleAttrInterface());
   float scale = float(match.scale);
   op.removeScaleAttr();

@@ -28,6 +28,7 @@ from attn.torch.kernels import (
     find_target,
     gradient_layout,
     kernel_dtypes,
+    matmul_precision,
 )
 from attn.torch.ops import _library, refuse_second_derivatives
 from attn.torch.process_groups import agree, find_ranks
@@ -114,6 +115,7 @@ def _describe(given: _Arguments) -> LinearAttention:
         causal=given.causal,
         scale=given.scale,
         chunk=given.chunk,
+        precision=matmul_precision(given.query),
         feature=given.feature,
         normalizer_eps=given.normalizer_eps,
         local_block=given.local_block,
@@ -177,7 +179,7 @@ def _remember(name: Tuple, binding: Binding) -> Binding:
 
 def _name(given: _Arguments, *further: Any) -> Tuple:
     described = [None if tensor is None else describe(tensor) for tensor in given[:_NUM_TENSORS]]
-    return (*described, *given[_NUM_TENSORS:], *further)
+    return (*described, *given[_NUM_TENSORS:], matmul_precision(given.query), *further)
 
 
 def _join(given: _Arguments, gradients: Sequence[int] = ()) -> int:
@@ -194,6 +196,7 @@ def _join(given: _Arguments, gradients: Sequence[int] = ()) -> int:
         facts[name] = repr(value)
     facts["gradients of"] = ", ".join(names[number] for number in gradients) or "none"
     facts["the device of the type"] = given.query.device.type
+    facts["the matmul precision"] = matmul_precision(given.query) or "highest"
     agree(ranks, facts)
     return ranks.size
 

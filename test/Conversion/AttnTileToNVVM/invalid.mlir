@@ -136,6 +136,18 @@ attn_tile.kernel @compact_by_four_warps(%n: index, %c: i1)
 
 // -----
 
+attn_tile.kernel @share_f32() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %y = arith.constant dense<0.0> : vector<64x32xf32>
+  %sp = attn_tile.create_pipe : !attn_tile.pipe<64x32xf32, stages = 2>
+  // expected-error @below {{'attn_tile.local_store' op tile must have 16-bit values to be stored to shared memory on sm_90a, whose MMAs read no other ones from there (was 'vector<64x32xf32>')}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.local_store'}}
+  %b = attn_tile.local_store %y in %sp[%c0] : vector<64x32xf32>, !attn_tile.pipe<64x32xf32, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @share_columns()
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index

@@ -63,7 +63,7 @@ attn_tile.kernel @share()
   %c0 = arith.constant 0 : index
   %y = arith.constant dense<0.0> : vector<64x16xbf16>
   %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x64xbf16, stages = 2>
-  // expected-error @below {{'attn_tile.local_store' op tile must have 16-bit values, a multiple of 64 rows and a multiple of 16 columns to be stored to shared memory on sm_80 (was 'vector<64x16xbf16>' from column 8)}}
+  // expected-error @below {{'attn_tile.local_store' op tile must have 16-bit or f32 values, a multiple of 64 rows and a multiple of 16 columns to be stored to shared memory on sm_80 (was 'vector<64x16xbf16>' from column 8)}}
   // expected-error @below {{failed to legalize operation 'attn_tile.local_store'}}
   %b = attn_tile.local_store %y in %p[%c0] from(8) : vector<64x16xbf16>, !attn_tile.pipe<64x64xbf16, stages = 2>
   attn_tile.return
@@ -86,12 +86,12 @@ attn_tile.kernel @store_through(%m: memref<?x64xbf16>)
 
 attn_tile.kernel @read_of_rows() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
-  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
-  %b = attn_tile.wait %p[%c0] : !attn_tile.pipe<64x64xf32, stages = 1>
-  // expected-error @below {{'attn_tile.read' op tile must have 16-bit values, a multiple of 64 rows and a multiple of 16 columns to be read from shared memory on sm_80 (was 'vector<64x64xf32>' from column 0)}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x8xf32, stages = 1>
+  %b = attn_tile.wait %p[%c0] : !attn_tile.pipe<64x8xf32, stages = 1>
+  // expected-error @below {{'attn_tile.read' op tile must have 16-bit or f32 values, a multiple of 64 rows and a multiple of 16 columns to be read from shared memory on sm_80 (was 'vector<64x8xf32>' from column 0)}}
   // expected-error @below {{failed to legalize}}
-  %r = attn_tile.read %b : !attn_tile.buffer<64x64xf32> -> vector<64x64xf32>
-  attn_tile.release %b : !attn_tile.buffer<64x64xf32>
+  %r = attn_tile.read %b : !attn_tile.buffer<64x8xf32> -> vector<64x8xf32>
+  attn_tile.release %b : !attn_tile.buffer<64x8xf32>
   attn_tile.return
 }
 

@@ -264,6 +264,28 @@ attn_tile.kernel @local_store(%n: index) attributes {layout = #attn_tile.row_blo
 
 // -----
 
+// Of f32, a thread has a pair of each eight columns: the eight columns are chosen by bits of the address.
+
+// CHECK-LABEL: llvm.func @pairs_of_f32
+// CHECK:         %[[LOW:.+]] = arith.andi %{{.+}}, %{{.+}} : i32
+// CHECK-COUNT-4: llvm.inttoptr
+// CHECK-COUNT-16: llvm.load {{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xf32>
+// CHECK-NOT:     llvm.load
+// CHECK-COUNT-16: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<3>
+// CHECK-NOT:     llvm.store
+// CHECK:         nvvm.barrier
+attn_tile.kernel @pairs_of_f32(%n: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<128x32xf32, stages = 2>
+  %q = attn_tile.create_pipe : !attn_tile.pipe<128x32xf32, stages = 2>
+  %b = attn_tile.wait %p[%n] : !attn_tile.pipe<128x32xf32, stages = 2>
+  %r = attn_tile.read %b : !attn_tile.buffer<128x32xf32> -> vector<128x32xf32>
+  %c = attn_tile.local_store %r in %q[%n] : vector<128x32xf32>, !attn_tile.pipe<128x32xf32, stages = 2>
+  attn_tile.release %b : !attn_tile.buffer<128x32xf32>
+  attn_tile.return
+}
+
+// -----
+
 // A warp reads 16 rows and 16 columns by each ldmatrix.
 
 // CHECK-LABEL: llvm.func @read

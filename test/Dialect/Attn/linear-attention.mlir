@@ -57,6 +57,18 @@ func.func @gradient(%q: tensor<1x2x9x8xbf16>, %dv: tensor<1x2x9x8xf32>, %g: tens
   return %r#5 : tensor<1x2x8x8xf32>
 }
 
+// CHECK-LABEL: func @precision
+// CHECK: attn.linear_attention ins({{.*}}) outs({{.*}}) causal chunk(32) precision(high)
+// CHECK: attn.linear_attention_grad ins({{.*}}) outs({{.*}}) causal precision(highest)
+func.func @precision(%q: memref<1x2x9x8xf32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<1x2x9x8xf32>, memref<1x2x9x8xf32>, memref<1x2x9x8xf32>)
+      outs(%q : memref<1x2x9x8xf32>) causal chunk(32) precision(high)
+  attn.linear_attention_grad
+      ins(%q, %q, %q, %q : memref<1x2x9x8xf32>, memref<1x2x9x8xf32>, memref<1x2x9x8xf32>, memref<1x2x9x8xf32>)
+      outs(%q, %q, %q : memref<1x2x9x8xf32>, memref<1x2x9x8xf32>, memref<1x2x9x8xf32>) causal precision(highest)
+  return
+}
+
 // Without users, linear attention of tensors is dead.
 // RUN: attn-opt %s --canonicalize | FileCheck %s --check-prefix=DEAD
 // DEAD-LABEL: func @dead

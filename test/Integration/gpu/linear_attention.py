@@ -33,9 +33,11 @@ from device_suite import describe_error, load, run_subset_suite
 
 from attn import LinearAttention
 
-# Half the distance of 1 to the next number, and of 0.
-ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
-SUBNORMAL_ROUNDING = {"bf16": 2.0**-134, "f16": 2.0**-25}
+# Half the distance of 1 to the next number, and of 0. Matmuls of f32 are three tf32 MMAs, whose accumulators are
+# truncated, or one with the precision "high".
+ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-20}
+ROUNDING_OF_HIGH = 2.0**-11
+SUBNORMAL_ROUNDING = {"bf16": 2.0**-134, "f16": 2.0**-25, "f32": 2.0**-126}
 # Tokens of the reference that are computed at a time.
 REFERENCE_PART = 50
 # The `eps` of normalizers, added to the sum of scores.
@@ -47,6 +49,8 @@ class Variant:
     """Linear attention of some heads; see `attn.LinearAttention`."""
 
     dtype: str = "bf16"
+    # Of matmuls of f32.
+    precision: str = ""
     heads: int = 2
     key_heads: Optional[int] = None
     value_heads: Optional[int] = None
@@ -83,6 +87,11 @@ class Variant:
         return not (self.feature or self.normalizer or self.local_block or self.key_lengths or self.sequences)
 
     @property
+    def rounding(self):
+        """The relative error of an operand of a matmul."""
+        return ROUNDING_OF_HIGH if self.precision == "high" else ROUNDING[self.dtype]
+
+    @property
     def value_columns(self):
         """Columns of states."""
         return self.value_dim + self.normalizer
@@ -115,8 +124,8 @@ class Variant:
 
     @property
     def may_spill(self):
-        """Whether the gradient of pairs has more tiles than registers, where chunks forget much."""
-        return self.gradient and self.beta and self.decay == "element"
+        """Whether kernels of pairs have more tiles than registers, where chunks forget much."""
+        return (self.gradient or self.dtype == "f32") and self.beta and self.decay == "element"
 
     @property
     def is_for_sm_90a(self):
@@ -126,7 +135,7 @@ class Variant:
 
     @property
     def name(self):
-        parts = [self.dtype, f"h{self.heads}", f"k{self.key_dim}", f"v{self.value_dim}", self.decay or "plain"]
+        parts = [self.dtype + self.precision, f"h{self.heads}", f"k{self.key_dim}", f"v{self.value_dim}", self.decay or "plain"]
         parts += ["beta"] * self.beta
         parts += [f"hk{self.key_heads}"] * bool(self.key_heads) + [f"hv{self.value_heads}"] * bool(self.value_heads)
         parts += ["full"] * (not self.causal) + ["stateless"] * (not self.state) + ["merged"] * self.merged
@@ -150,6 +159,7 @@ class Variant:
             initial_state=self.state, with_final_state=self.state, in_place=self.in_place, causal=self.causal,
             scale=self.scale, chunk=self.chunk, feature=self.feature, normalizer_eps=EPS if self.normalizer else None,
             local_block=self.local_block, key_lengths=self.key_lengths, sequences=self.sequences,
+            precision=self.precision,
         ).mlir()  # fmt: skip
         if self.tokens is None:
             return text
@@ -179,6 +189,7 @@ class Variant:
         clauses = [f"{name}(%{name} : {kind})" for name, kind in list(given.items())[4:] + list(made.items())[3:]]
         clauses += ["causal"] * self.causal + [f"scale({self.scale})"] * (self.scale is not None)
         clauses += [f"chunk({self.chunk})"] * (self.chunk is not None)
+        clauses += [f"precision({self.precision})"] * bool(self.precision)
         return f"""func.func @linear_attention({arguments}) -> ({results}) {{
   %r:{len(made)} = attn.linear_attention_grad
       ins(%query, %key, %value, %dout : {key}, {key}, {value}, {value})
@@ -331,6 +342,24 @@ VARIANTS = [
     Variant(gradient=True, sequences=True, state=False, decay="token", key_dim=128, value_dim=64),
     Variant(gradient=True, sequences=True, state=False, beta=True),
     Variant(gradient=True, local_block=100, state=False, feature="relu", normalizer=True, decay="token"),
+    Variant(dtype="f32"),
+    Variant(dtype="f32", precision="high", decay="token", key_dim=128, value_dim=128),
+    Variant(dtype="f32", decay="head", key_dim=40, value_dim=24, merged=True),
+    Variant(dtype="f32", decay="token", key_dim=128, value_dim=128, chunk=128),
+    Variant(dtype="f32", causal=False, key_dim=256, value_dim=256),
+    Variant(dtype="f32", decay="element"),
+    Variant(dtype="f32", decay="element", key_dim=128, value_dim=128, heads=6, key_heads=3, value_heads=2),
+    Variant(dtype="f32", beta=True, decay="token"),
+    Variant(dtype="f32", precision="high", beta=True, key_dim=128, value_dim=128),
+    Variant(dtype="f32", beta=True, decay="element", key_dim=64, value_dim=128),
+    Variant(dtype="f32", feature="elu", normalizer=True, decay="token"),
+    Variant(dtype="f32", tokens=3, beta=True, decay="token", key_dim=128, value_dim=128, in_place=True),
+    Variant(dtype="f32", gradient=True),
+    Variant(dtype="f32", gradient=True, decay="token", key_dim=128, value_dim=128),
+    Variant(dtype="f32", gradient=True, precision="high", decay="head", heads=4),
+    Variant(dtype="f32", gradient=True, decay="element"),
+    Variant(dtype="f32", gradient=True, beta=True, decay="token"),
+    Variant(dtype="f32", gradient=True, beta=True, decay="element"),
 ]
 
 SHAPES = [(1, 1), (2, 63), (1, 64), (3, 65), (2, 333), (1, 0), (0, 5), (1, 2048)]
@@ -363,7 +392,7 @@ def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
     """The arguments of the function; `value` sets all log-decays, and `beta` all of them. They are made on the CPU:
     processes (--processes) would wait for each other's many operations on one GPU."""
     generator = torch.Generator().manual_seed(batch * 100003 + tokens)
-    dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[variant.dtype]
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[variant.dtype]
 
     def normal(*shape):
         return torch.randn(*shape, generator=generator)
@@ -625,7 +654,7 @@ def run_case(torch, function, variant, batch, tokens, value=None, beta=None):
     call_function(torch, function, variant, inputs, outputs)
     torch.cuda.synchronize()
     (out, out_sums), (state, state_sums) = compute_reference(torch, variant, inputs)
-    unit, steps = ROUNDING[variant.dtype], tokens * 2.0**-24
+    unit, steps = variant.rounding, tokens * 2.0**-24
     # A state whose parts change their signs keeps all errors.
     unit *= 1.5 if beta == 2 else 1
     of_outputs, of_states = (count * unit for count in count_roundings(variant))
@@ -696,7 +725,7 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         return torch.autograd.grad(loss, [leaves[name] for name in made])
 
     expected = differentiate()
-    unit, error, worst = ROUNDING[variant.dtype], 0.0, ""
+    unit, error, worst = variant.rounding, 0.0, ""
     # Gradients through numerators and through sums of scores are rounded, and cancel.
     numerators = differentiate(constant_sums=True) if variant.normalizer else expected
     for name, exact, of_numerators in zip(made, expected, numerators):
@@ -737,7 +766,7 @@ def run_continued(torch, function, variant, lengths):
         state, first = after, first + length
     torch.cuda.synchronize()
     (out, sums), (last, last_sums) = compute_reference(torch, variant, inputs)
-    of_outputs, of_states = (max(count, 1.2) * ROUNDING[variant.dtype] for count in count_roundings(variant))
+    of_outputs, of_states = (max(count, 1.2) * variant.rounding for count in count_roundings(variant))
     error = max(find_error(torch, outputs[0], out, sums, of_outputs),
                 find_error(torch, state, last, last_sums, of_states))  # fmt: skip
     return describe_error(error)

@@ -13,6 +13,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "Destinations.h"
+#include "MatmulPrecision.h"
 #include "attn/Dialect/Attn/IR/ClosedRegion.h"
 #include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,26 +28,6 @@ using namespace mlir;
 using namespace mlir::attn;
 
 #include "attn/Dialect/Attn/IR/AttnOpInterfaces.cpp.inc"
-
-/// Parses the keyword of a precision.
-static ParseResult parsePrecision(OpAsmParser &parser,
-                                  MatmulPrecisionAttr &precision) {
-  StringRef keyword;
-  SMLoc loc = parser.getCurrentLocation();
-  if (failed(parser.parseKeyword(&keyword)))
-    return failure();
-  std::optional<MatmulPrecision> value = symbolizeMatmulPrecision(keyword);
-  if (!value)
-    return parser.emitError(loc)
-           << "precision must be highest or high (was " << keyword << ")";
-  precision = MatmulPrecisionAttr::get(parser.getContext(), *value);
-  return success();
-}
-
-static void printPrecision(OpAsmPrinter &printer, Operation *,
-                           MatmulPrecisionAttr precision) {
-  printer << stringifyMatmulPrecision(precision.getValue());
-}
 
 #define GET_OP_CLASSES
 #include "attn/Dialect/Attn/IR/AttnOps.cpp.inc"

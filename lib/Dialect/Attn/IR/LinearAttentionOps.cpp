@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Destinations.h"
+#include "MatmulPrecision.h"
 #include "OperandVerifiers.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -199,12 +200,12 @@ void LinearAttentionOp::build(OpBuilder &builder, OperationState &state,
                               Value value, Value logDecay, Value beta,
                               Value initialState, Value out, Value finalState,
                               UnitAttr causal, FloatAttr scale,
-                              IntegerAttr chunk,
+                              IntegerAttr chunk, MatmulPrecisionAttr precision,
                               ScheduleAttrInterface schedule) {
   build(builder, state, results, query, key, value, logDecay, beta,
         initialState, /*key_lengths=*/Value(), /*sequences=*/Value(), out,
         finalState, causal, scale, /*local_block_size=*/IntegerAttr(),
-        /*normalizer_eps=*/FloatAttr(), chunk, schedule);
+        /*normalizer_eps=*/FloatAttr(), chunk, precision, schedule);
 }
 
 /// The type of the rows that the feature region yields; null if it does not end

@@ -525,7 +525,7 @@ LinearAttentionOp Decomposition::emitPlain(Value values, Value initialState,
   auto plain = LinearAttentionOp::create(
       b, types, query, key, values, logDecay, beta, initialState, out,
       finalState, op.getCausalAttr(), scale, op.getChunkAttr(),
-      /*schedule=*/ScheduleAttrInterface());
+      op.getPrecisionAttr(), /*schedule=*/ScheduleAttrInterface());
   if (schedule)
     plain.setScheduleAttr(schedule);
   return plain;

@@ -145,9 +145,12 @@ static LoadOp getRhsLoad(vector::ContractionOp matmul) {
   return getLoad(matmul.getRhs());
 }
 
-/// Whether a thread reads a staged tile for `user`.
+/// Whether a thread reads a staged tile for `user`: to extend elements of 16
+/// bits, or to compute with elements of f32.
 static bool readsOperand(Operation *user) {
-  return isa<arith::ExtFOp>(user) && !getConvertedLoad(user->getResult(0));
+  if (isa<arith::ExtFOp>(user))
+    return !getConvertedLoad(user->getResult(0));
+  return user->hasTrait<OpTrait::Elementwise>();
 }
 
 /// Whether `slice`, columns of a staged tile, may be multiplied: as the rows of

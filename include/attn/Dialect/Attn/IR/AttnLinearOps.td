@@ -125,6 +125,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     With the delta rule, the `u` of a chunk are the solution of a triangular system
     (the WY form). No exponent is positive where decays are small, so decays of any
     size are safe. The state and all accumulators are f32. The work is linear in `S`.
+    `precision` says how GPUs multiply f32 values (`#attn.matmul_precision`, `highest`
+    if absent).
 
     For few tokens, as in decoding, GPUs have a kernel that computes one token after
     the other instead (`#attn_tile.linear_recurrent`). Where the number of tokens is
@@ -228,6 +230,7 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
                        OptionalAttr<I64Attr>:$local_block_size,
                        OptionalAttr<F32Attr>:$normalizer_eps,
                        OptionalAttr<I64Attr>:$chunk,
+                       OptionalAttr<Attn_MatmulPrecisionAttr>:$precision,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let regions = (region MaxSizedRegion<1>:$feature);
   let assemblyFormat = [{
@@ -241,7 +244,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     (`causal` $causal^)? (`scale` `(` $scale^ `)`)?
     (`local_blocks` `(` $local_block_size^ `)`)?
     (`normalizer` `(` `eps` `=` $normalizer_eps^ `)`)? (`chunk` `(` $chunk^ `)`)?
-    (`schedule` `(` $schedule^ `)`)? attr-dict (`feature` $feature^)?
+    (`precision` `(` custom<Precision>($precision)^ `)`)? (`schedule` `(` $schedule^ `)`)?
+    attr-dict (`feature` $feature^)?
     (`->` type($results)^)?
   }];
   let builders = [
@@ -252,6 +256,7 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
                    "::mlir::Value":$initial_state, "::mlir::Value":$out,
                    "::mlir::Value":$final_state, "::mlir::UnitAttr":$causal,
                    "::mlir::FloatAttr":$scale, "::mlir::IntegerAttr":$chunk,
+                   "::mlir::attn::MatmulPrecisionAttr":$precision,
                    "::mlir::attn::ScheduleAttrInterface":$schedule)>,
   ];
   let hasRegionVerifier = 1;
@@ -312,6 +317,7 @@ def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
                        Optional<Attn_StateTensor>:$dinitial_state,
                        UnitAttr:$causal, OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<I64Attr>:$chunk,
+                       OptionalAttr<Attn_MatmulPrecisionAttr>:$precision,
                        OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
   let assemblyFormat = [{
     `ins` `(` $query `,` $key `,` $value `,` $dout
@@ -326,7 +332,8 @@ def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
     (`dbeta` `(` $dbeta^ `:` type($dbeta) `)`)?
     (`dinitial_state` `(` $dinitial_state^ `:` type($dinitial_state) `)`)?
     (`causal` $causal^)? (`scale` `(` $scale^ `)`)? (`chunk` `(` $chunk^ `)`)?
-    (`schedule` `(` $schedule^ `)`)? attr-dict (`->` type($results)^)?
+    (`precision` `(` custom<Precision>($precision)^ `)`)? (`schedule` `(` $schedule^ `)`)?
+    attr-dict (`->` type($results)^)?
   }];
 }
 

@@ -1665,11 +1665,11 @@ def AttnTile_LocalStoreOp : AttnTile_Op<"local_store", [
                    "::llvm::cast<PipeType>($_self).getBufferType()">]> {
   let summary = "stores a register tile to shared memory";
   let description = [{
-    Each warpgroup of the role writes its part of a 16-bit tile to the stage of
-    `position` and waits until all warpgroups have done so. MMAs may then read
-    the whole tile. Positions are stored in order, each one once, and the stages
-    of the pipe have no other use. MMAs that read a tile must have been waited
-    for before the tile of the next position is stored.
+    Each warpgroup of the role writes its part of a tile to the stage of `position`
+    and waits until all warpgroups have done so. MMAs may then read the whole tile.
+    Positions are stored in order, each one once, and the stages of the pipe have no
+    other use. MMAs that read a tile must have been waited for before the tile of the
+    next position is stored. Tiles of f32 are operands of `#attn_tile.mma_sync` alone.
 
     A tile with fewer columns than the stage is stored at column `first_column`.
     Such tiles are stored in column order; the one with the last column waits
@@ -1682,7 +1682,7 @@ def AttnTile_LocalStoreOp : AttnTile_Op<"local_store", [
         !attn_tile.pipe<128x128xbf16, stages = 2>
     ```
   }];
-  let arguments = (ins VectorOfRankAndType<[2], [BF16, F16]>:$tile,
+  let arguments = (ins VectorOfRankAndType<[2], [BF16, F16, F32]>:$tile,
                        AttnTile_PipeType:$pipe, Index:$position,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>,
                                          "0">:$first_column);
