@@ -8,8 +8,8 @@
 //
 // Writes a kernel for each linalg operation around attention. A work item is a
 // piece of a row of the result, and each thread of a warp computes some of its
-// elements. For f32 additions a work item is one element, which the threads
-// reduce together.
+// elements. For f32 additions and maxima a work item is one element, which the
+// threads reduce together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,9 +61,9 @@ private:
   SmallVector<Value> emitReduction(unsigned number, SmallVector<Value> point,
                                    ValueRange results);
   void collectOperands();
-  void findSums();
+  void findReductions();
   void emitElement(SmallVector<Value> point);
-  void writeSumReductions();
+  void writeReductions();
   void writeElements();
   SmallVector<Value> loadResults(ValueRange point);
   void storeResults(ValueRange point, ValueRange values);
@@ -76,7 +76,9 @@ private:
   /// The operand and dimension from which each loop gets its size. One exists,
   /// since indexing maps are invertible.
   SmallVector<std::pair<Value, int64_t>> sizes;
-  /// If all results are f32 additions: the value that each step adds to each.
+  /// If all results are f32 additions, or all maxima: their kind, and the value
+  /// that each step adds to each, or compares with each.
+  vector::CombiningKind kind = vector::CombiningKind::ADD;
   SmallVector<Value> terms;
 };
 } // namespace
@@ -99,7 +101,7 @@ LogicalResult LinalgKernelWriter::analyze() {
              << element << " on a GPU";
   }
   collectOperands();
-  findSums();
+  findReductions();
   return success();
 }
 
@@ -120,26 +122,30 @@ void LinalgKernelWriter::collectOperands() {
   });
 }
 
-/// Detects results that only add up values.
-void LinalgKernelWriter::findSums() {
+/// Detects results that only add up values, or are the largest ones.
+void LinalgKernelWriter::findReductions() {
   auto streamable = dyn_cast<StreamableOpInterface>(op.getOperation());
   if (!streamable || reduced.empty())
     return;
   SmallVector<OpAxis> axes = streamable.getAxes();
-  bool areSums = llvm::all_of(reduced, [&](unsigned loop) {
-    return axes[loop].law == AxisLaw::Merge &&
-           axes[loop].text == arith::AddFOp::getOperationName();
-  });
-  if (!areSums)
+  auto areAll = [&](StringRef operation) {
+    return llvm::all_of(reduced, [&](unsigned loop) {
+      return axes[loop].law == AxisLaw::Merge && axes[loop].text == operation;
+    });
+  };
+  if (areAll(arith::MaxNumFOp::getOperationName()))
+    kind = vector::CombiningKind::MAXNUMF;
+  else if (!areAll(arith::AddFOp::getOperationName()))
     return;
   unsigned numInputs = op.getNumDpsInputs();
   for (auto [number, yielded] :
        llvm::enumerate(op.getBlock()->getTerminator()->getOperands())) {
     if (!yielded.getType().isF32())
       return terms.clear();
-    auto sum = yielded.getDefiningOp<arith::AddFOp>();
+    Operation *combiner = yielded.getDefiningOp();
     Value result = op.getBlock()->getArgument(numInputs + number);
-    terms.push_back(sum.getLhs() == result ? sum.getRhs() : sum.getLhs());
+    bool isFirst = combiner->getOperand(0) == result;
+    terms.push_back(combiner->getOperand(isFirst ? 1 : 0));
   }
 }
 
@@ -248,7 +254,7 @@ void LinalgKernelWriter::writeElements() {
   });
 }
 
-void LinalgKernelWriter::writeSumReductions() {
+void LinalgKernelWriter::writeReductions() {
   SmallVector<OpFoldResult> bounds;
   for (unsigned loop : parallel)
     bounds.push_back(getLoopSize(loop));
@@ -265,8 +271,7 @@ void LinalgKernelWriter::writeSumReductions() {
   for (unsigned loop : reduced)
     count = b.mul(count, getLoopSize(loop));
   SmallVector<Type> types(terms.size(), b.getF32Type());
-  SmallVector<vector::CombiningKind> kinds(terms.size(),
-                                           vector::CombiningKind::ADD);
+  SmallVector<vector::CombiningKind> kinds(terms.size(), kind);
   auto reduce = attn_tile::ReduceOp::create(b, types, count, kinds);
   {
     OpBuilder::InsertionGuard guard(b);
@@ -284,8 +289,8 @@ void LinalgKernelWriter::writeSumReductions() {
   }
   b.each(b.constant(1), [&](Value) {
     SmallVector<Value> values = loadResults(point);
-    for (auto [value, sum] : llvm::zip_equal(values, reduce.getResults()))
-      value = arith::AddFOp::create(b, value, sum);
+    for (auto [value, result] : llvm::zip_equal(values, reduce.getResults()))
+      value = vector::makeArithReduction(b, b.getLoc(), kind, value, result);
     storeResults(point, values);
   });
 }
@@ -305,7 +310,7 @@ void LinalgKernelWriter::write(attn_tile::KernelOp kernel) {
   if (terms.empty())
     writeElements();
   else
-    writeSumReductions();
+    writeReductions();
 }
 
 namespace {

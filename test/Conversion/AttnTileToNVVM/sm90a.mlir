@@ -552,6 +552,31 @@ attn_tile.kernel @bounds(%list: memref<?xi32>, %n: index)
 
 // -----
 
+// A maximum of floats begins with NaN, which does not count.
+
+// CHECK-LABEL: llvm.func @largest
+attn_tile.kernel @largest(%list: memref<?xf32>, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 1>} {
+  // CHECK-DAG:   %[[LEAST:.*]] = arith.constant 0x7FC00000 : f32
+  // CHECK:       scf.for {{.*}} iter_args(%{{.*}} = %[[LEAST]])
+  // CHECK:         arith.maxnumf
+  // CHECK:       nvvm.shfl.sync bfly
+  // CHECK-NEXT:  arith.maxnumf
+  %s = attn_tile.reduce to(%n) by [#vector.kind<maxnumf>] : f32 {
+  ^bb0(%i: index):
+    %x = memref.load %list[%i] : memref<?xf32>
+    attn_tile.yield %x : f32
+  }
+  attn_tile.thread_for to(%n) {
+  ^bb0(%i: index):
+    memref.store %s, %list[%i] : memref<?xf32>
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// -----
+
 // The rank of a number is the count of those that were chosen before, and of
 // those that lower lanes choose in the same step.
 

@@ -250,6 +250,24 @@ attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index) {
 
 // -----
 
+// A maximum of floats begins with NaN, which does not count.
+
+// CHECK-LABEL: func.func private @largest(
+// CHECK-DAG:     %[[LEAST:.*]] = arith.constant 0x7FC00000 : f32
+// CHECK:         scf.for {{.*}} iter_args(%[[SO_FAR:.*]] = %[[LEAST]])
+// CHECK:           arith.maxnumf %[[SO_FAR]], %{{.*}} : f32
+attn_tile.kernel @largest(%list: memref<?xf32>, %n: index, %out: memref<f32>) {
+  %s = attn_tile.reduce to(%n) by [#vector.kind<maxnumf>] : f32 {
+  ^bb0(%i: index):
+    %x = memref.load %list[%i] : memref<?xf32>
+    attn_tile.yield %x : f32
+  }
+  memref.store %s, %out[] : memref<f32>
+  attn_tile.return
+}
+
+// -----
+
 // The rank of a number is carried along.
 
 // CHECK-LABEL: func.func private @compact(

@@ -54,6 +54,49 @@ func.func @sum(%x: memref<?x4x?xbf16>, %out: memref<4xf32>) {
 
 // -----
 
+// A warp for each maximum.
+
+// CHECK-LABEL: attn_tile.kernel @largest_generic_kernel(
+// CHECK:         scf.forall (%[[H:.*]]) in (%c4)
+// CHECK:           %[[MAX:.*]] = attn_tile.reduce to(%{{.*}}) by [#vector.kind<maxnumf>] : f32 {
+// CHECK:             %[[A:.*]] = math.absf
+// CHECK-NEXT:        attn_tile.yield %[[A]] : f32
+// CHECK:           attn_tile.thread_for
+// CHECK:             %[[OLD:.*]] = memref.load %{{.*}}[%[[H]]]
+// CHECK:             %[[NEW:.*]] = arith.maxnumf %[[OLD]], %[[MAX]]
+// CHECK:             memref.store %[[NEW]], %{{.*}}[%[[H]]]
+func.func @largest(%x: memref<4x?xf32>, %out: memref<4xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(h, s) -> (h, s)>, affine_map<(h, s) -> (h)>],
+                  iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<4x?xf32>) outs(%out : memref<4xf32>) {
+  ^bb0(%e: f32, %m: f32):
+    %a = math.absf %e : f32
+    %r = arith.maxnumf %m, %a : f32
+    linalg.yield %r : f32
+  }
+  return
+}
+
+// -----
+
+// Results of different kinds are accumulated by one thread.
+
+// CHECK-LABEL: attn_tile.kernel @kinds_generic_kernel(
+// CHECK-NOT:     attn_tile.reduce
+func.func @kinds(%x: memref<4x?xf32>, %sum: memref<4xf32>, %max: memref<4xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(h, s) -> (h, s)>, affine_map<(h, s) -> (h)>, affine_map<(h, s) -> (h)>],
+                  iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<4x?xf32>) outs(%sum, %max : memref<4xf32>, memref<4xf32>) {
+  ^bb0(%e: f32, %s: f32, %m: f32):
+    %t = arith.addf %s, %e : f32
+    %r = arith.maxnumf %m, %e : f32
+    linalg.yield %t, %r : f32, f32
+  }
+  return
+}
+
+// -----
+
 // A thread for each other reduction.
 
 // CHECK-LABEL: attn_tile.kernel @largest_generic_kernel(

@@ -1403,7 +1403,7 @@ func.func @reduce_kinds(%n: index) {
 // -----
 
 func.func @reduce_kind_of_float(%n: index, %x: f32) {
-  // expected-error @below {{'attn_tile.reduce' op kind of an f32 must be 'add' (found 'maxsi')}}
+  // expected-error @below {{'attn_tile.reduce' op kind of an f32 must be 'add' or 'maxnumf' (found 'maxsi')}}
   %0 = attn_tile.reduce to(%n) by [#vector.kind<maxsi>] : f32 {
   ^bb0(%i: index):
     attn_tile.yield %x : f32
@@ -1436,7 +1436,7 @@ attn_tile.kernel @scatter_add_arguments(%t: vector<64x32xf32>, %d: memref<4xf32>
 // -----
 
 func.func @reduce_kind(%n: index) {
-  // expected-error @below {{'attn_tile.reduce' op kinds must be 'add', 'minsi' or 'maxsi' (found 'mul')}}
+  // expected-error @below {{'attn_tile.reduce' op kind of an index must be 'add', 'minsi' or 'maxsi' (found 'mul')}}
   %0 = attn_tile.reduce to(%n) by [#vector.kind<mul>] : index {
   ^bb0(%i: index):
     attn_tile.yield %i : index

@@ -894,14 +894,15 @@ attn_tile.kernel @scatter_add(%t: vector<64x32xf32>, %d: memref<4x?xf32>, %s: me
 }
 
 // CHECK-LABEL: attn_tile.kernel @reduce_f32(
-// CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<add>] : f32 {
+// CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<add>, #vector.kind<maxnumf>] : f32, f32 {
 attn_tile.kernel @reduce_f32(%n: index, %x: f32, %out: memref<1xf32>) {
-  %s = attn_tile.reduce to(%n) by [#vector.kind<add>] : f32 {
+  %s:2 = attn_tile.reduce to(%n) by [#vector.kind<add>, #vector.kind<maxnumf>] : f32, f32 {
   ^bb0(%i: index):
-    attn_tile.yield %x : f32
+    attn_tile.yield %x, %x : f32, f32
   }
   %c0 = arith.constant 0 : index
-  memref.store %s, %out[%c0] : memref<1xf32>
+  memref.store %s#0, %out[%c0] : memref<1xf32>
+  memref.store %s#1, %out[%c0] : memref<1xf32>
   attn_tile.return
 }
 

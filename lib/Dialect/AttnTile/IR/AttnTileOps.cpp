@@ -968,7 +968,11 @@ void ReduceOp::build(OpBuilder &builder, OperationState &state, TypeRange types,
 Value ReduceOp::emitNeutral(OpBuilder &builder, Location loc,
                             vector::CombiningKind kind, Type type) {
   if (type.isF32())
-    return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+    return arith::ConstantOp::create(
+        builder, loc,
+        builder.getF32FloatAttr(kind == vector::CombiningKind::MAXNUMF
+                                    ? std::numeric_limits<float>::quiet_NaN()
+                                    : 0));
   int64_t neutral = 0;
   if (kind == vector::CombiningKind::MINSI)
     neutral = std::numeric_limits<int32_t>::max();
@@ -983,14 +987,17 @@ LogicalResult ReduceOp::verify() {
            << getNumResults() << ", found " << getKinds().size() << ")";
   for (unsigned i = 0; i < getNumResults(); ++i) {
     vector::CombiningKind kind = getKind(i);
-    if (!llvm::is_contained({vector::CombiningKind::ADD,
-                             vector::CombiningKind::MINSI,
-                             vector::CombiningKind::MAXSI},
-                            kind))
-      return emitOpError("kinds must be 'add', 'minsi' or 'maxsi' (found '")
+    using vector::CombiningKind;
+    bool isF32 = getResult(i).getType().isF32();
+    if (isF32 &&
+        !llvm::is_contained({CombiningKind::ADD, CombiningKind::MAXNUMF}, kind))
+      return emitOpError("kind of an f32 must be 'add' or 'maxnumf' (found '")
              << vector::stringifyCombiningKind(kind) << "')";
-    if (kind != vector::CombiningKind::ADD && getResult(i).getType().isF32())
-      return emitOpError("kind of an f32 must be 'add' (found '")
+    if (!isF32 && !llvm::is_contained({CombiningKind::ADD, CombiningKind::MINSI,
+                                       CombiningKind::MAXSI},
+                                      kind))
+      return emitOpError("kind of an index must be 'add', 'minsi' or 'maxsi' "
+                         "(found '")
              << vector::stringifyCombiningKind(kind) << "')";
   }
   return success();
