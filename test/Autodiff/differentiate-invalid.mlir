@@ -427,3 +427,15 @@ func.func @f(%q: tensor<2x4x8x64xf32>, %k: tensor<2x2x16x64xf32>, %v: tensor<2x2
       outs(%e : tensor<2x4x8x64xf32>) key_lengths(%n : tensor<2xi32>) -> tensor<2x4x8x64xf32>
   return %r : tensor<2x4x8x64xf32>
 }
+
+// -----
+
+func.func @f(%x: tensor<4x16xf32>, %scale: tensor<f32>) -> tensor<4x16xf32> {
+  %init = tensor.empty() : tensor<4x16xf8E5M2>
+  // expected-error @below {{cannot differentiate 'attn.quantize': it does not implement DifferentiableOpInterface}}
+  %q = attn.quantize ins(%x : tensor<4x16xf32>) given_scale(%scale : tensor<f32>) outs(%init : tensor<4x16xf8E5M2>)
+      -> tensor<4x16xf8E5M2>
+  %wide = tensor.empty() : tensor<4x16xf32>
+  %r = linalg.map { arith.extf } ins(%q : tensor<4x16xf8E5M2>) outs(%wide : tensor<4x16xf32>)
+  return %r : tensor<4x16xf32>
+}

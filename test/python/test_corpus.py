@@ -304,7 +304,8 @@ def records():
     """All TableGen records of both dialects."""
     tablegen, include = find_tablegen()
     found = {}
-    for name in ("Attn/IR/AttnHeadOps.td", "Attn/IR/AttnMergeOps.td", "AttnTile/IR/AttnTileAttrs.td"):
+    operations = [f"Attn/IR/Attn{name}.td" for name in ("HeadOps", "MergeOps", "QuantizeOp")]
+    for name in (*operations, "AttnTile/IR/AttnTileAttrs.td"):
         source = ROOT / "include" / "attn" / "Dialect" / name
         command = [tablegen, "--dump-json", f"-I{ROOT / 'include'}", f"-I{include}", source]
         dump = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -89,6 +89,17 @@ func.func @f(%x: tensor<512x256xDTYPE>, %w: tensor<256x512xDTYPE>) -> tensor<512
   return %r : tensor<512x512xDTYPE>
 }"""
 
+QUANTIZE = """
+func.func @f(%x: tensor<1x4x512x64xDTYPE>, %signs: tensor<64xf32>)
+    -> (tensor<1x4x512x64xf8E4M3FN>, tensor<1x4x8xf32>) {
+  %e = tensor.empty() : tensor<1x4x512x64xf8E4M3FN>
+  %s = tensor.empty() : tensor<1x4x8xf32>
+  %r:2 = attn.quantize ins(%x : tensor<1x4x512x64xDTYPE>) rotate(%signs : tensor<64xf32>)
+      outs(%e : tensor<1x4x512x64xf8E4M3FN>) scale(%s : tensor<1x4x8xf32>) block_size(64) saturate
+      -> tensor<1x4x512x64xf8E4M3FN>, tensor<1x4x8xf32>
+  return %r#0, %r#1 : tensor<1x4x512x64xf8E4M3FN>, tensor<1x4x8xf32>
+}"""
+
 FLOAT8 = """
 func.func @f(%q: tensor<1x4x512x64xDTYPE>) -> tensor<1x4x512x64xbf16> {
   %e = tensor.empty() : tensor<1x4x512x64xbf16>
@@ -104,6 +115,7 @@ MODULES = {
     "its gradients": [(attention("mask(#attn.causal)"), True)],
     "dropout, in attention and its gradients": [(DROPOUT, True)],
     "packed and padded sequences, and their gradients": [(PACKED, True), (PADDED, True)],
+    "quantization to 8 bits (`attn.quantize`)": [(QUANTIZE, False)],
     "8-bit queries, keys and values": [(FLOAT8, False)],
     "8-bit keys and values, with wider queries": [(FLOAT8_KEYS, False)],
     "KV caches with lengths, contiguous and paged": [(LENGTHS, False), (PAGED, False)],

@@ -16,6 +16,7 @@
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/AttnQuantizeOp.h"
 #include "attn/Dialect/Attn/IR/TileDensity.h"
 #include "attn/Support/KnownNames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -57,6 +58,10 @@ void AttnDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "attn/Dialect/Attn/IR/AttnMergeOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "attn/Dialect/Attn/IR/AttnQuantizeOp.cpp.inc"
       >();
 }
 

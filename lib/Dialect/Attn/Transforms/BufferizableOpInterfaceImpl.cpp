@@ -15,6 +15,7 @@
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/AttnQuantizeOp.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/IR/DstBufferizableOpInterfaceImpl.h"
@@ -478,6 +479,7 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     AllToAllOp::attachInterface<CommModel<AllToAllOp>>(*context);
     MergeOp::attachInterface<DestinationModel<MergeOp>>(*context);
     MergeGradOp::attachInterface<DestinationModel<MergeGradOp>>(*context);
+    QuantizeOp::attachInterface<DestinationModel<QuantizeOp>>(*context);
     OverlapOp::attachInterface<OverlapModel>(*context);
     OverlapYieldOp::attachInterface<OverlapYieldModel>(*context);
     SequenceIdsOp::attachInterface<DestinationModel<SequenceIdsOp>>(*context);

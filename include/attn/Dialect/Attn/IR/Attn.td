@@ -22,5 +22,6 @@ include "attn/Dialect/Attn/IR/AttnCacheOps.td"
 include "attn/Dialect/Attn/IR/AttnCommOps.td"
 include "attn/Dialect/Attn/IR/AttnLinearOps.td"
 include "attn/Dialect/Attn/IR/AttnMergeOps.td"
+include "attn/Dialect/Attn/IR/AttnQuantizeOp.td"
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTN_TD

@@ -149,6 +149,50 @@ def AttnDecomposeLinearAttentionPass : Attn_Pass<"attn-decompose-linear-attentio
   ];
 }
 
+def AttnDecomposeQuantizePass : Attn_Pass<"attn-decompose-quantize"> {
+  let summary = "write quantization to 8 bits as other operations";
+  let description = [{
+    Each `attn.quantize`, on tensors or memrefs, becomes operations of linalg:
+
+    - the largest absolute value of each chunk of rows, then of each head and of the
+      tensor, unless a scale is given and no `amax` wanted;
+    - scales from these values, unless they are given;
+    - quotients of elements and scales, rounded to 8 bits.
+
+    A rotation becomes an `attn.matmul` with a Hadamard matrix before them, whose
+    result is f32. Where operands are arguments of the function, their attributes
+    `attn.name` and `attn.equal_sizes` record their names, and which sizes must be
+    equal.
+
+    ```mlir
+    %q = attn.quantize ins(%x : tensor<?x64xbf16>) given_scale(%scale : tensor<f32>)
+        outs(%init : tensor<?x64xf8E5M2>) -> tensor<?x64xf8E5M2>
+    ```
+
+    becomes
+
+    ```mlir
+    %q = linalg.generic {...} ins(%x, %scale : tensor<?x64xbf16>, tensor<f32>)
+        outs(%init : tensor<?x64xf8E5M2>) {
+    ^bb0(%e: bf16, %s: f32, %old: f8E5M2):
+      %wide = arith.extf %e : bf16 to f32
+      %quotient = arith.divf %wide, %s : f32
+      %r = arith.truncf %quotient : f32 to f8E5M2
+      linalg.yield %r : f8E5M2
+    } -> tensor<?x64xf8E5M2>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::bufferization::BufferizationDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::tensor::TensorDialect"];
+  let statistics = [
+    Statistic<"numDecomposed", "num-decomposed", "Number of decomposed operations">
+  ];
+}
+
 def AttnSimplifyMasksPass : Attn_Pass<"attn-simplify-masks"> {
   let summary = "simplify the masks of attention";
   let description = [{
