@@ -13,7 +13,7 @@ and ``attn.draw`` shows it.
 from attn import masks
 from attn.aot import Shape, aot
 from attn.artifact import Artifact
-from attn.builder import Attention, CacheAppend, LinearAttention, Merge
+from attn.builder import Attention, CacheAppend, LinearAttention, Merge, Quantize
 from attn.compiler import compile, explain
 from attn.draw import draw
 from attn.errors import (
@@ -36,6 +36,7 @@ __all__ = [
     "CompileError",
     "LinearAttention",
     "Merge",
+    "Quantize",
     "Shape",
     "TraceError",
     "UnsupportedError",

@@ -546,6 +546,89 @@ class Merge:
 """
 
 
+@dataclasses.dataclass(frozen=True)
+class Quantize:
+    """The quantization of a tensor to 8 bits; ``mlir`` is the module.
+
+    The module has one function, ``quantize(x)``, with the results ``out``, ``scale`` and ``amax``. With ``given_scale``
+    it is ``quantize(x, scale)`` with the results ``out`` and ``amax``. With ``rotated``, the last argument is
+    ``signs``. All sizes but the last one may vary from call to call.
+
+        attn.compile(attn.Quantize("bf16", 4, 128, granularity="head"), target="sm_90a")
+    """
+
+    dtype: str
+    #: The number of dimensions: 4 are batch, heads, positions and head dim.
+    rank: int
+    #: The size of the last dimension.
+    size: int
+    #: "f8E4M3FN" or "f8E5M2".
+    out_dtype: str = "f8E4M3FN"
+    #: One scale for the "tensor", for each batch entry and "head", or for each "block" of ``block_size`` positions.
+    granularity: str = "tensor"
+    block_size: int = 64
+    given_scale: bool = False
+    rotated: bool = False
+    #: Whether numbers beyond the largest one become that one.
+    saturate: bool = True
+
+    #: The function's name.
+    NAME = "quantize"
+
+    def __post_init__(self) -> None:
+        choices = {"dtype": _DTYPES, "out_dtype": _FLOAT8, "rank": (2, 3, 4), "block_size": (64, 128)}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                wanted = f"{', '.join(map(str, allowed[:-1]))} or {allowed[-1]}"
+                raise AttnError(f"{name} is {getattr(self, name)!r}; it must be {wanted}")
+        if self.granularity not in ("tensor", "head", "block"):
+            raise AttnError(f"granularity is {self.granularity!r}; it must be 'tensor', 'head' or 'block'")
+        if self.granularity != "tensor" and self.rank != 4:
+            raise AttnError(f"granularity is {self.granularity!r} and rank {self.rank}; it must be 'tensor'")
+        is_power = self.size & (self.size - 1) == 0
+        if self.rotated and not (is_power and 16 <= self.size <= 1024):
+            raise AttnError(f"size is {self.size}; a rotation needs a power of two from 16 to 1024")
+
+    def mlir(self) -> str:
+        sizes = "?x" * (self.rank - 1) + str(self.size)
+        x, out = f"tensor<{sizes}x{self.dtype}>", f"tensor<{sizes}x{self.out_dtype}>"
+        scale = {"tensor": "tensor<f32>", "head": "tensor<?x?xf32>", "block": "tensor<?x?x?xf32>"}[self.granularity]
+        signs = f"tensor<{self.size}xf32>"
+        arguments, clauses = [f"%x: {x}"], [f"ins(%x : {x})"]
+        if self.given_scale:
+            arguments.append(f"%scale: {scale}")
+            clauses.append(f"given_scale(%scale : {scale})")
+        if self.rotated:
+            arguments.append(f"%signs: {signs}")
+            clauses.append(f"rotate(%signs : {signs})")
+        clauses.append(f"outs(%out_init : {out})")
+        kept = [] if self.given_scale else ["scale"]
+        lines = []
+        for dim in range(self.rank - 1):
+            lines += [f"  %dim{dim} = arith.constant {dim} : index", f"  %size{dim} = tensor.dim %x, %dim{dim} : {x}"]
+        if self.granularity == "block":
+            lines += [
+                f"  %block = arith.constant {self.block_size} : index",
+                "  %blocks = arith.ceildivui %size2, %block : index",
+            ]
+        of_scale = {"tensor": "", "head": "%size0, %size1", "block": "%size0, %size1, %blocks"}[self.granularity]
+        of_out = ", ".join(f"%size{dim}" for dim in range(self.rank - 1))
+        lines.append(f"  %out_init = tensor.empty({of_out}) : {out}")
+        for name in (*kept, "amax"):
+            lines.append(f"  %{name}_init = tensor.empty({of_scale}) : {scale}")
+            clauses.append(f"{name}(%{name}_init : {scale})")
+        if self.granularity == "block":
+            clauses.append(f"block_size({self.block_size})")
+        if self.saturate:
+            clauses.append("saturate")
+        results = [out, *[scale] * (len(kept) + 1)]
+        types = ", ".join(results)
+        lines.append(f"  %r:{len(results)} = attn.quantize {' '.join(clauses)} -> {types}")
+        lines.append(f"  return {', '.join(f'%r#{number}' for number in range(len(results)))} : {types}")
+        body = "\n".join(lines)
+        return f"func.func @{self.NAME}({', '.join(arguments)}) -> ({types}) {{\n{body}\n}}\n"
+
+
 def _slice_keys(key: str, value: str, entries: Union[int, str], rows: Union[int, str]) -> List[str]:
     """What makes the values ``%latent`` of the first elements of ``%key``, of which sizes may be "?"."""
     heads, dim = (value.split("<")[1].split("x")[number] for number in (1, 3))

@@ -10,9 +10,9 @@ ones, have the signatures of the package flash-attn. ``PagedKVCache`` has the pa
 ``linear_attention`` and ``gated_delta_rule`` have the arguments of the package fla-core.
 ``context_parallel`` makes functions over several ranks of them; ``PlacedSequences`` has short sequences on one rank
 each.
-``sdpa_packed`` takes queries, keys and values in one tensor. ``from_export`` puts attention into graphs of
-``torch.export``. Kernels are compiled when they are first needed, for the device that the tensors are on: a GPU, or the
-host.
+``quantize`` rounds tensors to 8 bits, with scales. ``sdpa_packed`` takes queries, keys and values in one tensor.
+``from_export`` puts attention into graphs of ``torch.export``. Kernels are compiled when they are first needed, for the
+device that the tensors are on: a GPU, or the host.
 """
 
 from attn.torch.context_parallel import context_parallel, shard_sequence, unshard_sequence
@@ -27,6 +27,7 @@ from attn.torch.packed import sdpa_packed
 from attn.torch.paged_cache import PagedKVCache
 from attn.torch.placed_sequences import PlacedSequences
 from attn.torch.process_groups import local_ranks
+from attn.torch.quantize import Quantized, quantize, rotation_signs
 from attn.torch.rank_times import choose_method, choose_ulysses_degree
 from attn.torch.block_masks import PrecomputedBlockMask
 from attn.torch.sdpa import debug_sdpa, sdpa, varlen_attn
@@ -38,6 +39,7 @@ __all__ = [
     "PrecomputedBlockMask",
     "RandomFeatures",
     "Pairs",
+    "Quantized",
     "Traced",
     "choose_method",
     "choose_ulysses_degree",
@@ -56,6 +58,8 @@ __all__ = [
     "local_ranks",
     "create_block_mask",
     "merge",
+    "quantize",
+    "rotation_signs",
     "sdpa",
     "sdpa_packed",
     "shard_sequence",

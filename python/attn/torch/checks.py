@@ -18,7 +18,7 @@ _MAX_COPIED_BYTES = 1 << 20
 PAGE_SIZES = (16, 32, 64, 128, 256)
 
 
-def check_arguments(scale: Optional[float], dropout_p: float, **tensors: Any) -> None:
+def check_arguments(scale: Optional[float], dropout_p: float, /, **tensors: Any) -> None:
     """Refuses arguments that are not tensors with strides, and numbers out of range. In the graphs of ``torch.compile``
     numbers may be unknown, and are not checked."""
     for name, tensor in tensors.items():
