@@ -342,11 +342,16 @@ unsigned Fuser::run() {
               fuseScale(op.getKeyMutable()) || fuseConversions();
     count += changed;
   }
-  if (context.elements)
+  // Neither regions nor maps compute elements of 8 bits: quantization is an
+  // operation of linalg, which has a kernel.
+  auto mayBeFused = [&](OpOperand &operand) {
+    return context.elements && !isFloat8(getElementType(operand.get()));
+  };
+  if (mayBeFused(op.getQueryMutable()))
     count += fuseQueries(context, op);
   for (OpOperand *operand :
        {&op.getQueryMutable(), &op.getKeyMutable(), &op.getValueMutable()}) {
-    if (context.elements)
+    if (mayBeFused(*operand))
       count += gatherIntoMap(context, op, *operand);
     count += fuseLayout(*operand);
   }

@@ -330,3 +330,27 @@ func.func @permuted_sizes(%t: tensor<?x2x?x16xf16>, %k: tensor<?x2x?x16xf16>,
       outs(%e : tensor<?x2x?x16xf16>) -> tensor<?x2x?x16xf16>
   return %o : tensor<?x2x?x16xf16>
 }
+
+// -----
+
+// Conversions to 8 bits stay operations of linalg: neither regions nor maps compute 8 bits.
+// CHECK-LABEL: func @to_8_bits
+// CHECK-NOT: attn.map_heads
+// CHECK: %[[Q:.*]] = linalg.generic
+// CHECK: attn.attention ins(%[[Q]], %{{.*}}, %{{.*}} : tensor<1x4x32x64xf8E4M3FN>,
+// CHECK-NOT: query_region
+func.func @to_8_bits(%x: tensor<1x4x32x64xbf16>, %k: tensor<1x4x32x64xf8E4M3FN>) -> tensor<1x4x32x64xbf16> {
+  %e = tensor.empty() : tensor<1x4x32x64xf8E4M3FN>
+  %q = linalg.generic {indexing_maps = [affine_map<(b, h, i, d) -> (b, h, i, d)>, affine_map<(b, h, i, d) -> (b, h, i, d)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x : tensor<1x4x32x64xbf16>) outs(%e : tensor<1x4x32x64xf8E4M3FN>) {
+  ^bb0(%a: bf16, %o: f8E4M3FN):
+    %b = arith.negf %a : bf16
+    %c = arith.truncf %b : bf16 to f8E4M3FN
+    linalg.yield %c : f8E4M3FN
+  } -> tensor<1x4x32x64xf8E4M3FN>
+  %init = tensor.empty() : tensor<1x4x32x64xbf16>
+  %r = attn.attention ins(%q, %k, %k : tensor<1x4x32x64xf8E4M3FN>, tensor<1x4x32x64xf8E4M3FN>, tensor<1x4x32x64xf8E4M3FN>)
+      outs(%init : tensor<1x4x32x64xbf16>) -> tensor<1x4x32x64xbf16>
+  return %r : tensor<1x4x32x64xbf16>
+}

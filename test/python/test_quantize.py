@@ -5,8 +5,10 @@
 
 import itertools
 import math
+import shutil
 
 import pytest
+from conftest import ROOT
 
 torch = pytest.importorskip("torch")
 
@@ -237,6 +239,18 @@ def test_scales_of_blocks_in_a_score_mod():
     assert relative_error(found, exact) < 0.05
 
 
+def test_function_that_quantizes_and_attends():
+    """A module of the kernel corpus."""
+    text = (ROOT / "test" / "Corpus" / "quantize-attention.mlir").read_text()
+    q, k, v = (make(2, 8, length, 128, seed=seed, dtype=torch.bfloat16) for seed, length in enumerate((70, 90, 90)))
+    found = torch.empty(2, 8, 70, 128, dtype=torch.bfloat16)
+    attn.compile(text)["layer"](q, k, v, rotation_signs(128), found)
+    exact = [tensor.double() for tensor in (q, k, v)]
+    mask = torch.ones(70, 90, dtype=torch.bool).tril(20)
+    expected = torch.nn.functional.scaled_dot_product_attention(*exact, attn_mask=mask)
+    assert relative_error(found, expected) < 0.06
+
+
 def all_options():
     x = make(1, 2, 66, 16)
     choices = ("tensor", "block"), (None, rotation_signs(16)), (False, True)
@@ -269,6 +283,7 @@ def test_fake_tensors_and_operator():
             torch.library.opcheck(operator, (x, options["scale"], *plain), test_utils=tests)
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor compiles C++ for the host")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_inductor(dynamic):
     for x, options in all_options():

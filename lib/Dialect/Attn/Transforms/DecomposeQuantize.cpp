@@ -215,7 +215,7 @@ Value Decomposition::emitChunkMaxima(int64_t rows, Value init) {
   unsigned numLoops = rank + 1, row = rank - 1, column = rank;
   SmallVector<IteratorType> loops(numLoops, IteratorType::parallel);
   loops[row] = loops[column] = IteratorType::reduction;
-  // No element of this tensor is read: its sizes are those of the loops.
+  // No element of this tensor is read: the loops have its sizes.
   Value chunk = emitEmpty({b.getIndexAttr(rows), sizes.back()}, b.getF32Type());
   AffineMap ofChunk =
       AffineMap::getMultiDimMapWithTargets(numLoops, {row, column}, context);
