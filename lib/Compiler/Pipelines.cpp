@@ -73,7 +73,9 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   // Operations that targets have no instructions or functions for.
   pm.addPass(createAttnExpandPowersPass());
   pm.addPass(createAttnDefineDivisionsPass());
-  pm.addNestedPass<func::FuncOp>(createAttnRaiseMatmulPass());
+  AttnRaiseMatmulPassOptions raise;
+  raise.target = options.target;
+  pm.addNestedPass<func::FuncOp>(createAttnRaiseMatmulPass(raise));
   pm.addPass(createAttnExpandMasksPass());
   pm.addPass(createAttnExpandPositionsPass());
   AttnReassociatePassOptions reassociate;

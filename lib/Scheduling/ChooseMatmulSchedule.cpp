@@ -14,6 +14,7 @@
 #include "ChooseMatmulSchedule.h"
 #include "ScheduleCandidates.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/MatmulInputs.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Remarks.h"
@@ -55,11 +56,12 @@ ScheduleAttrInterface attn::getMatmulSchedule(MatmulOp op, const Target &target,
 
 LogicalResult attn::chooseMatmulSchedule(MatmulOp op, const Target &target,
                                          const DeviceModel &device) {
-  Type element = getElementTypeOrSelf(op.getLhs().getType());
-  if (!target.supportsElementType(element))
-    return op.emitOpError("element type on ")
-           << target.getName() << " must be " << target.describeElementTypes()
-           << " (was " << element << ")";
+  attn_tile::MatmulInputs inputs = {getElementTypeOrSelf(op.getLhs()),
+                                    getElementTypeOrSelf(op.getRhs()),
+                                    op.getTransposeLhs(), op.getTransposeRhs()};
+  if (std::optional<std::string> reason =
+          attn_tile::whyNotMatmul(inputs, target))
+    return op.emitOpError(*reason);
   if (ScheduleAttrInterface schedule = op.getScheduleAttr())
     return schedule.verifyUse(op, target);
   ScheduleAttrInterface schedule = getMatmulSchedule(op, target, device);

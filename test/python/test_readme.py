@@ -100,6 +100,19 @@ func.func @f(%x: tensor<1x4x512x64xDTYPE>, %signs: tensor<64xf32>)
   return %r#0, %r#1 : tensor<1x4x512x64xf8E4M3FN>, tensor<1x4x8xf32>
 }"""
 
+FLOAT8_MATMUL = """
+func.func @f(%x: tensor<512x256xDTYPE>, %w: tensor<512x256xDTYPE>, %s: tensor<f32>) -> tensor<512x512xbf16> {
+  %e = tensor.empty() : tensor<512x512xbf16>
+  %r = attn.matmul ins(%x, %w : tensor<512x256xDTYPE>, tensor<512x256xDTYPE>) outs(%e : tensor<512x512xbf16>)
+      transpose_rhs epilogue {
+  ^bb0(%sum: f32, %b: index, %i: index, %j: index):
+    %scale = tensor.extract %s[] : tensor<f32>
+    %y = arith.mulf %sum, %scale : f32
+    attn.yield %y : f32
+  } -> tensor<512x512xbf16>
+  return %r : tensor<512x512xbf16>
+}"""
+
 FLOAT8 = """
 func.func @f(%q: tensor<1x4x512x64xDTYPE>) -> tensor<1x4x512x64xbf16> {
   %e = tensor.empty() : tensor<1x4x512x64xbf16>
@@ -128,6 +141,7 @@ MODULES = {
     ],
     "rotary positions and norms of heads (`attn.rope`, `attn.rms_norm`)": [(HEAD_OPS, False)],
     "matmul with an epilogue (`attn.matmul`)": [(MATMUL, False)],
+    "8-bit matmul, `A B^T`, with an epilogue for scales": [(FLOAT8_MATMUL, False)],
 }
 
 

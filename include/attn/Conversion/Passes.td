@@ -164,9 +164,9 @@ def ConvertLinalgToAttnTilePass
   let description = [{
     Operations around attention, such as conversions and reductions, run on the
     device of the attention: each operation of linalg on memrefs becomes a
-    kernel on scalars and its launch. A reduction by addition in f32 has one
-    warp per element of the result, whose threads divide the reduced elements
-    among them. All other operations have one thread per element.
+    kernel on scalars and its launch. A reduction by addition or by `arith.maxnumf`
+    in f32 has one warp per element of the result, whose threads divide the reduced
+    elements among them. All other operations have one thread per element.
 
     ```mlir
     linalg.fill ins(%zero : f32) outs(%sums : memref<?x128xf32>)
@@ -200,7 +200,8 @@ def AttnRaiseMatmulPass : Attn_Pass<"attn-raise-matmul"> {
     Each contraction of linalg on tensors, named or generic, that multiplies
     bf16, f16 or f32 matrices becomes an `attn.matmul`: one contracted
     dimension, one of rows, one of columns, and at most one of a batch, which
-    comes first. Operands may be transposed.
+    comes first. Operands may be transposed. Contractions of f8E4M3FN or f8E5M2
+    matrices do so where kernels for `target` multiply them as they are stored.
 
     Elementwise operations of linalg that are the only user of a matmul become
     part of its epilogue, with the operands and constants that they read. So
@@ -231,12 +232,18 @@ def AttnRaiseMatmulPass : Attn_Pass<"attn-raise-matmul"> {
     } -> tensor<?x96xbf16>
     ```
   }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Name of a registered target, such as sm_90a, for whose kernels "
+           "matmuls of 8 bits are found">,
+  ];
   let statistics = [
     Statistic<"numMatmuls", "num-matmuls", "Number of matmuls converted">,
     Statistic<"numFused", "num-fused", "Number of operations in epilogues">];
+  // Targets have instructions of attn_tile.
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
-    "::mlir::tensor::TensorDialect"];
+    "::mlir::attn_tile::AttnTileDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def ConvertAttnToLoopsPass : Attn_Pass<"convert-attn-to-loops"> {

@@ -13,6 +13,8 @@
 
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "attn/Dialect/AttnTile/IR/MatmulInputs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Utils/Utils.h"
@@ -45,6 +47,20 @@ static bool isMatrixElement(Type type) {
   return isa<BFloat16Type, Float16Type, Float32Type>(type);
 }
 
+/// Whether `attn.matmul` multiplies matrices of these element types.
+static bool areInputElements(Type lhs, Type rhs) {
+  if (isFloat8(lhs))
+    return isFloat8(rhs);
+  return lhs == rhs && isMatrixElement(lhs);
+}
+
+/// Whether `attn.matmul` of inputs of `element` has outputs of `outElement`.
+static bool isOutElement(Type outElement, Type element) {
+  if (isFloat8(element))
+    return isMatrixElement(outElement);
+  return outElement == element || outElement.isF32();
+}
+
 /// Whether the map reads a matrix of `row` and `column`, perhaps after `batch`,
 /// and if so, whether the matrix is stored transposed.
 static std::optional<bool> isTransposed(AffineMap map, AffineExpr batch,
@@ -75,9 +91,20 @@ static bool hasMatmulBody(linalg::LinalgOp op) {
                         });
 }
 
-/// Recognises a matmul, or says in `reason` why `op` is none.
-static std::optional<MatchedMatmul> matchMatmul(linalg::LinalgOp op,
-                                                StringRef &reason) {
+/// Whether kernels on `target` multiply the inputs of `matched`, if these have
+/// 8 bits: other matmuls of 8 bits stay operations of linalg, which have
+/// kernels of scalars.
+static bool isMultiplied(const MatchedMatmul &matched, const Target &target) {
+  attn_tile::MatmulInputs inputs = {getElementTypeOrSelf(matched.lhs),
+                                    getElementTypeOrSelf(matched.rhs),
+                                    matched.transposeLhs, matched.transposeRhs};
+  return !isFloat8(inputs.lhs) || !attn_tile::whyNotMatmul(inputs, target);
+}
+
+/// Recognises a matmul that kernels on `target` compute, or says in `reason`
+/// why `op` is none.
+static std::optional<MatchedMatmul>
+matchMatmul(linalg::LinalgOp op, const Target &target, StringRef &reason) {
   if (!op.hasPureTensorSemantics() || op.getNumDpsInputs() != 2 ||
       op.getNumDpsInits() != 1 || op.getNumReductionLoops() != 1 ||
       !hasMatmulBody(op)) {
@@ -115,10 +142,14 @@ static std::optional<MatchedMatmul> matchMatmul(linalg::LinalgOp op,
   matched.transposeRhs = *rhs;
   Type element = getElementTypeOrSelf(matched.lhs.getType());
   Type outElement = getElementTypeOrSelf(matched.init.getType());
-  if (!isMatrixElement(element) ||
-      getElementTypeOrSelf(matched.rhs.getType()) != element ||
-      (outElement != element && !outElement.isF32())) {
+  if (!areInputElements(element, getElementTypeOrSelf(matched.rhs.getType())) ||
+      !isOutElement(outElement, element)) {
     reason = "has element types that attn.matmul does not";
+    return std::nullopt;
+  }
+  if (!isMultiplied(matched, target)) {
+    reason = "has inputs of 8 bits that the target does not multiply as they "
+             "are stored";
     return std::nullopt;
   }
   return matched;
@@ -297,13 +328,16 @@ struct AttnRaiseMatmulPass
       if (op.getNumReductionLoops() != 0)
         contractions.push_back(op);
     });
+    FailureOr<const Target *> found = lookupTarget(getOperation(), target);
+    if (failed(found))
+      return signalPassFailure();
     IRRewriter rewriter(&getContext());
     // Contractions are visited last to first. An operation that follows two
     // matmuls then becomes part of the later one, whose epilogue reads the
     // earlier result from memory.
     for (linalg::LinalgOp op : llvm::reverse(contractions)) {
       StringRef reason;
-      std::optional<MatchedMatmul> matched = matchMatmul(op, reason);
+      std::optional<MatchedMatmul> matched = matchMatmul(op, **found, reason);
       if (!matched) {
         remark::missed(op.getLoc(), remark::RemarkOpts::name("matmul").category(
                                         getArgument()))
@@ -319,7 +353,7 @@ struct AttnRaiseMatmulPass
         followers.push_back(use);
         result = use->getOwner()->getResult(0);
         Type type = getElementTypeOrSelf(result.getType());
-        if (type == element || type.isF32())
+        if (isOutElement(type, element))
           kept = followers.size();
       }
       LDBG() << kept << " of " << followers.size()

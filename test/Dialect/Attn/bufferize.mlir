@@ -250,3 +250,19 @@ func.func @permute(%q: tensor<1x16x4x32xf32>, %o: tensor<1x16x4x32xf32>) -> tens
   %1 = attn.permute %0 [0, 2, 1, 3] : tensor<1x4x16x32xf32> -> tensor<1x16x4x32xf32>
   return %1 : tensor<1x16x4x32xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func @quantize
+// CHECK-DAG: %[[Q:.*]] = memref.alloc() {{.*}} : memref<4x16xf8E4M3FN>
+// CHECK-DAG: %[[S:.*]] = memref.alloc() {{.*}} : memref<f32>
+// CHECK: attn.quantize ins(%{{.*}} : memref<4x16xf32, {{.*}}>) outs(%[[Q]] : memref<4x16xf8E4M3FN>) scale(%[[S]] : memref<f32>) saturate{{$}}
+// CHECK-NOT: memref.copy
+// CHECK: return %[[Q]], %[[S]]
+func.func @quantize(%x: tensor<4x16xf32>) -> (tensor<4x16xf8E4M3FN>, tensor<f32>) {
+  %q = tensor.empty() : tensor<4x16xf8E4M3FN>
+  %s = tensor.empty() : tensor<f32>
+  %0:2 = attn.quantize ins(%x : tensor<4x16xf32>) outs(%q : tensor<4x16xf8E4M3FN>) scale(%s : tensor<f32>) saturate
+      -> tensor<4x16xf8E4M3FN>, tensor<f32>
+  return %0#0, %0#1 : tensor<4x16xf8E4M3FN>, tensor<f32>
+}

@@ -1,7 +1,7 @@
 // RUN: attn-opt %s --split-input-file --verify-diagnostics
 
 func.func @rank(%a: tensor<4xbf16>, %b: tensor<8x4xbf16>, %c: tensor<4x4xbf16>) {
-  // expected-error @below {{'attn.matmul' op operand #0 must be 2-D or 3-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<4xbf16>'}}
+  // expected-error @below {{'attn.matmul' op operand #0 must be 2-D or 3-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<4xbf16>'}}
   %r = attn.matmul ins(%a, %b : tensor<4xbf16>, tensor<8x4xbf16>) outs(%c : tensor<4x4xbf16>) -> tensor<4x4xbf16>
   return
 }
@@ -9,7 +9,7 @@ func.func @rank(%a: tensor<4xbf16>, %b: tensor<8x4xbf16>, %c: tensor<4x4xbf16>) 
 // -----
 
 func.func @element(%a: tensor<4x8xf64>, %b: tensor<8x4xf64>, %c: tensor<4x4xf64>) {
-  // expected-error @below {{'attn.matmul' op operand #0 must be 2-D or 3-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<4x8xf64>'}}
+  // expected-error @below {{'attn.matmul' op operand #0 must be 2-D or 3-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<4x8xf64>'}}
   %r = attn.matmul ins(%a, %b : tensor<4x8xf64>, tensor<8x4xf64>) outs(%c : tensor<4x4xf64>) -> tensor<4x4xf64>
   return
 }
@@ -35,6 +35,31 @@ func.func @rhs_element(%a: tensor<4x8xbf16>, %b: tensor<8x4xf16>, %c: tensor<4x4
 func.func @out_element(%a: tensor<4x8xbf16>, %b: tensor<8x4xbf16>, %c: tensor<4x4xf16>) {
   // expected-error @below {{'attn.matmul' op element type of 'out' must be that of 'lhs', 'bf16', or f32 (was 'f16')}}
   %r = attn.matmul ins(%a, %b : tensor<4x8xbf16>, tensor<8x4xbf16>) outs(%c : tensor<4x4xf16>) -> tensor<4x4xf16>
+  return
+}
+
+// -----
+
+func.func @rhs_element_of_8_bits(%a: tensor<4x8xf8E4M3FN>, %b: tensor<8x4xbf16>, %c: tensor<4x4xbf16>) {
+  // expected-error @below {{'attn.matmul' op element type of 'rhs' must be f8E4M3FN or f8E5M2, as 'lhs' has 'f8E4M3FN' (was 'bf16')}}
+  %r = attn.matmul ins(%a, %b : tensor<4x8xf8E4M3FN>, tensor<8x4xbf16>) outs(%c : tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  return
+}
+
+// -----
+
+func.func @rhs_alone_of_8_bits(%a: tensor<4x8xbf16>, %b: tensor<8x4xf8E4M3FN>, %c: tensor<4x4xbf16>) {
+  // expected-error @below {{'attn.matmul' op element type of 'rhs' must be that of 'lhs', 'bf16' (was 'f8E4M3FN')}}
+  %r = attn.matmul ins(%a, %b : tensor<4x8xbf16>, tensor<8x4xf8E4M3FN>) outs(%c : tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  return
+}
+
+// -----
+
+func.func @out_of_8_bits(%a: tensor<4x8xf8E4M3FN>, %b: tensor<8x4xf8E4M3FN>, %c: tensor<4x4xf8E4M3FN>) {
+  // expected-error @below {{'attn.matmul' op operand #2 must be 2-D or 3-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<4x4xf8E4M3FN>'}}
+  %r = attn.matmul ins(%a, %b : tensor<4x8xf8E4M3FN>, tensor<8x4xf8E4M3FN>) outs(%c : tensor<4x4xf8E4M3FN>)
+      -> tensor<4x4xf8E4M3FN>
   return
 }
 

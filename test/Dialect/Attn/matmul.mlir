@@ -58,3 +58,11 @@ func.func @precision(%a: tensor<4x?xf32>, %b: tensor<8x?xf32>, %c: tensor<4x8xf3
       transpose_rhs precision(high) -> tensor<4x8xf32>
   return %r : tensor<4x8xf32>
 }
+
+// CHECK-LABEL: func @of_8_bits
+// CHECK: attn.matmul ins(%{{.*}}, %{{.*}} : tensor<?x64xf8E4M3FN>, tensor<32x64xf8E5M2>) outs(%{{.*}} : tensor<?x32xf16>) transpose_rhs -> tensor<?x32xf16>
+func.func @of_8_bits(%a: tensor<?x64xf8E4M3FN>, %b: tensor<32x64xf8E5M2>, %c: tensor<?x32xf16>) -> tensor<?x32xf16> {
+  %r = attn.matmul ins(%a, %b : tensor<?x64xf8E4M3FN>, tensor<32x64xf8E5M2>) outs(%c : tensor<?x32xf16>) transpose_rhs
+      -> tensor<?x32xf16>
+  return %r : tensor<?x32xf16>
+}

@@ -61,11 +61,16 @@ LogicalResult MatmulOp::verify() {
                            << operand.getType();
   Type element = getElementTypeOrSelf(getLhs().getType());
   Type rhsElement = getElementTypeOrSelf(getRhs().getType());
-  if (rhsElement != element)
+  bool isNarrow = isFloat8(element);
+  if (isNarrow && !isFloat8(rhsElement))
+    return emitOpError() << "element type of 'rhs' must be f8E4M3FN or f8E5M2, "
+                            "as 'lhs' has "
+                         << element << " (was " << rhsElement << ")";
+  if (!isNarrow && rhsElement != element)
     return emitOpError() << "element type of 'rhs' must be that of 'lhs', "
                          << element << " (was " << rhsElement << ")";
   Type outElement = getElementTypeOrSelf(getOut().getType());
-  if (outElement != element && !outElement.isF32())
+  if (!isNarrow && outElement != element && !outElement.isF32())
     return emitOpError() << "element type of 'out' must be that of 'lhs', "
                          << element << ", or f32 (was " << outElement << ")";
   bool isBatchedInput = isBatched(getLhs()) || isBatched(getRhs());

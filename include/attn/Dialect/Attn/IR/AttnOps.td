@@ -133,6 +133,17 @@ def Attn_MatrixTensor
                       ".getElementType())">]>,
            "2-D or 3-D tensor or memref of bf16, f16 or f32 values">;
 
+/// bf16, f16, f32, E4M3 or E5M2, two dimensions, or three with a batch before
+/// them.
+def Attn_MatrixMultiplicand
+    : Type<Or<[Attn_MatrixTensor.predicate,
+               And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                    CPred<"::llvm::is_contained({2, 3}, "
+                          "::llvm::cast<::mlir::ShapedType>($_self).getRank())">,
+                    CPred<"::mlir::attn::isFloat8(::llvm::cast<::mlir::ShapedType>($_self)"
+                          ".getElementType())">]>]>,
+           "2-D or 3-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values">;
+
 def Attn_AttentionOp : Attn_Op<"attention", [
     AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects,
     DeclareOpInterfaceMethods<Attn_AttentionOpInterface, [
@@ -988,7 +999,7 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
         } -> tensor<?x6144xbf16>
     ```
   }];
-  let arguments = (ins Attn_MatrixTensor:$lhs, Attn_MatrixTensor:$rhs,
+  let arguments = (ins Attn_MatrixMultiplicand:$lhs, Attn_MatrixMultiplicand:$rhs,
                        Attn_MatrixTensor:$out,
                        UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
                        OptionalAttr<Attn_MatmulPrecisionAttr>:$precision,
