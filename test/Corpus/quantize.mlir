@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --shape=size1=150 --shape=size2=3
 
 !x = tensor<?x8x?x128xbf16>
 !q = tensor<?x8x?x128xf8E4M3FN>

@@ -75,8 +75,8 @@ def test_special_elements():
     torch.testing.assert_close(found, expected, equal_nan=True)
 
 
-def test_all_products_are_exact():
-    """Each product of two numbers of both formats."""
+def test_multiplications_are_exact():
+    """Each multiplication of two numbers of both formats."""
     codes = torch.arange(256, dtype=torch.uint8)
     for lhs, rhs in itertools.product(DTYPES, DTYPES):
         x, y = codes.view(DTYPES[lhs])[:, None], codes.view(DTYPES[rhs])[:, None]

@@ -971,14 +971,16 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
 
     | operand | shape | element type |
     |---|---|---|
-    | `lhs` | `[B, M, K]`, or `[B, K, M]` with `transpose_lhs` | bf16, f16 or f32 |
-    | `rhs` | `[B, K, N]`, or `[B, N, K]` with `transpose_rhs` | as `lhs` |
-    | `out` | `[B, M, N]` | as `lhs`, or f32 |
+    | `lhs` | `[B, M, K]`, or `[B, K, M]` with `transpose_lhs` | bf16, f16, f32, f8E4M3FN or f8E5M2 |
+    | `rhs` | `[B, K, N]`, or `[B, N, K]` with `transpose_rhs` | as `lhs`, or the other of 8 bits |
+    | `out` | `[B, M, N]` | as `lhs`, or f32; bf16, f16 or f32 with inputs of 8 bits |
 
     `B` is absent from all three, or from an input that is the same for the whole
     batch. Multiplication and accumulation are f32; the result is rounded once,
     after the epilogue. `precision` says how GPUs multiply f32 values
-    (`#attn.matmul_precision`, `highest` if absent).
+    (`#attn.matmul_precision`, `highest` if absent). Scales of 8-bit inputs
+    (`attn.quantize`) are factors in the epilogue. Kernels for 8-bit inputs exist for the
+    host, and for sm_90a where both are f8E4M3FN and contiguous along `K`.
 
     The `epilogue` region computes an element, an `f32`, from the sum and its
     position. It may read captured tensors, such as a bias, a factor or a residual,

@@ -377,8 +377,9 @@ def AttnTile_ReduceOp : AttnTile_Op<"reduce", [
     The region computes one scalar per result from an index. Each result is the
     sum (`add`), minimum (`minsi`) or maximum (`maxsi`) of its scalars over the
     indices `[0, count)`. Scalars and results are `index` values of 32 bits, or
-    f32, which only `add` accepts. Over an empty range `add` gives 0, `minsi`
-    the largest and `maxsi` the smallest 32-bit integer.
+    f32, of which the sum (`add`) or the maximum without NaN (`maxnumf`) is taken.
+    Over an empty range `add` gives 0, `minsi` the largest and `maxsi` the smallest
+    32-bit integer, and `maxnumf` NaN.
 
     The threads of the CTA divide the indices among them, and all threads get
     the results. The region may read memory but has no other effect. On a GPU
