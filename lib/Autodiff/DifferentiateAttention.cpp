@@ -416,17 +416,18 @@ struct AttentionModel
     types.push_back(lse.getType());
     auto replacement = AttentionOp::create(
         rewriter, loc, types, attention.getQuery(), attention.getKey(),
-        attention.getValue(), attention.getOut(), lse, attention.getSinks(),
-        attention.getHeadMap(), attention.getIdentity(),
-        attention.getQuerySequences(), attention.getKeySequences(),
-        attention.getKeyLengths(), attention.getPageTable(),
-        attention.getPositions(), attention.getMaskReads(), attention.getSeed(),
-        attention.getOffset(), attention.getDropoutMask(),
-        attention.getBlockMask(), attention.getSequenceLayoutAttr(),
-        attention.getScaleAttr(), attention.getMaskAttr(),
-        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
-        attention.getDropProbabilityAttr(), attention.getDropoutOnlyAttr(),
-        attention.getPrecisionAttr(), attention.getScheduleAttr());
+        attention.getValue(), attention.getOut(), lse, attention.getStateOut(),
+        attention.getStateLse(), attention.getSinks(), attention.getHeadMap(),
+        attention.getIdentity(), attention.getQuerySequences(),
+        attention.getKeySequences(), attention.getKeyLengths(),
+        attention.getPageTable(), attention.getPositions(),
+        attention.getMaskReads(), attention.getSeed(), attention.getOffset(),
+        attention.getDropoutMask(), attention.getBlockMask(),
+        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
+        attention.getMaskAttr(), attention.getDropoutAttr(),
+        attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
+        attention.getDropoutOnlyAttr(), attention.getPrecisionAttr(),
+        attention.getScheduleAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))
@@ -481,6 +482,8 @@ private:
     if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
       return emitError() << "' with a query or epilogue region: differentiate "
                             "before attn-fuse";
+    if (attention.getStateOut())
+      return emitError() << "' with 'state'";
     if (attention.getKeyLengths() || attention.hasPackedQueries())
       return emitError() << "' with '"
                          << (attention.getPageTable()    ? "page_table"

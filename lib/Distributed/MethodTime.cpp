@@ -78,7 +78,8 @@ std::optional<StringRef> attn::findOtherClause(AttentionOpInterface op,
       {"reads", !op.getMaskReads().empty()},
       {"dropout_mask", op.getDropoutMask() != nullptr}};
   if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
-    clauses.append({{"identity", attention.getIdentity() != nullptr},
+    clauses.append({{"state", attention.getStateOut() != nullptr},
+                    {"identity", attention.getIdentity() != nullptr},
                     {"block_mask", attention.getBlockMask() != nullptr},
                     {"query", !attention.getQueryRegion().empty()},
                     {"epilogue", !attention.getEpilogue().empty()}});

@@ -243,6 +243,8 @@ StringRef Reassociator::getObstacle() {
     return "its result is used elsewhere, too";
   if (op.readsKeyLengths() || !op.getEpilogue().empty())
     return "attention has lengths or an epilogue";
+  if (op.getStateOut())
+    return "attention goes on from a state, which has the head dim of values";
   if (getElementTypeOrSelf(matmul.getOut()) !=
       getElementTypeOrSelf(matmul.getLhs()))
     return "it is not of the type of its operands";
@@ -781,6 +783,9 @@ bool Absorber::matches() {
   if (op.readsKeyLengths() || !op.getQueryRegion().empty() ||
       !op.getEpilogue().empty())
     return miss("attention has lengths, a query region or an epilogue");
+  if (op.getStateOut())
+    return miss(
+        "attention goes on from a state, which has the head dim of values");
   return true;
 }
 

@@ -85,7 +85,8 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
                  op.getMaskMod().empty() && op.getQueryRegion().empty() &&
                  op.getEpilogue().empty() && !op.hasDropout() &&
                  !op.readsKeyLengths() && !op.getIdentity() && !op.getSinks() &&
-                 !op.getHeadMap() && op.getMaskReads().empty();
+                 !op.getStateOut() && !op.getHeadMap() &&
+                 op.getMaskReads().empty();
   bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
   int64_t operandRegisters = isF32 ? f32OperandRegisters : 0;
   bool isTall = queryTile / warps >= rowsOfWarp;

@@ -99,6 +99,16 @@ func.func @block_mask(%q: !t, %k: !t, %v: !t, %out: !t, %m: tensor<1x1x4x8xi32>)
 // -----
 
 !t = tensor<1x2x64x16xf32>
+!l = tensor<1x2x64xf32>
+func.func @state(%q: !t, %k: !t, %v: !t, %out: !t, %l: !l) -> !t {
+  // expected-error @below {{'attn.attention' op cannot be distributed over ranks with 'state'}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) state(%q, %l : !t, !l) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
 func.func @identity(%q: !t, %k: !t, %v: !t, %out: !t, %u: tensor<2xf32>) -> !t {
   // expected-error @below {{'attn.attention' op cannot be distributed over ranks with 'identity'}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) identity(%u : tensor<2xf32>) -> !t

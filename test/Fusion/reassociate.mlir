@@ -80,3 +80,23 @@ func.func @near_misses(%q: tensor<1x8x16x64xbf16>, %k: tensor<1x4x8192x64xbf16>,
       outs(%f : tensor<1x8x16x64xbf16>) -> tensor<1x8x16x64xbf16>
   return %a, %b, %c, %v0 : tensor<1x8x16x64xbf16>, tensor<1x8x16x64xbf16>, tensor<1x8x16x64xbf16>, tensor<1x4x8192x64xbf16>
 }
+
+// -----
+
+// The output of a state has the head dim of the values: the matmul stays.
+
+// CHECK-LABEL: func.func @state(
+// CHECK:         %[[P:.*]] = attn.matmul
+// CHECK:         %[[V:.*]] = tensor.expand_shape %[[P]]
+// CHECK:         attn.attention ins(%{{.*}}, %{{.*}}, %[[V]] : {{.*}}) outs({{.*}}) state(
+// REMARK: the matmul stays before attention: attention goes on from a state, which has the head dim of values
+func.func @state(%q: tensor<2x4x64x64xbf16>, %k: tensor<2x4x8192x64xbf16>, %x: tensor<8x8192x128xbf16>, %w: tensor<128x64xbf16>,
+    %l: tensor<2x4x64xf32>) -> tensor<2x4x64x64xbf16> {
+  %e = tensor.empty() : tensor<8x8192x64xbf16>
+  %f = tensor.empty() : tensor<2x4x64x64xbf16>
+  %xw = attn.matmul ins(%x, %w : tensor<8x8192x128xbf16>, tensor<128x64xbf16>) outs(%e : tensor<8x8192x64xbf16>) -> tensor<8x8192x64xbf16>
+  %v = tensor.expand_shape %xw [[0, 1], [2], [3]] output_shape [2, 4, 8192, 64] : tensor<8x8192x64xbf16> into tensor<2x4x8192x64xbf16>
+  %a = attn.attention ins(%q, %k, %v : tensor<2x4x64x64xbf16>, tensor<2x4x8192x64xbf16>, tensor<2x4x8192x64xbf16>)
+      outs(%f : tensor<2x4x64x64xbf16>) state(%q, %l : tensor<2x4x64x64xbf16>, tensor<2x4x64xf32>) -> tensor<2x4x64x64xbf16>
+  return %a : tensor<2x4x64x64xbf16>
+}

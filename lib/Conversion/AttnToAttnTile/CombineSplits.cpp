@@ -233,8 +233,9 @@ private:
   bool packsQueries;
   Value splitOut, out, workItemList, splitTiles, numSplits, batches;
   SmallVector<Value> statistics, rowResults;
-  /// The captures of the region that maps elements of the output.
-  IRMapping captured;
+  /// The captures of the region that maps elements of the output, and the
+  /// operands of the operation that its code reads.
+  IRMapping captured, operands;
   /// Of listed splits: where the parts of the tile begin, and the row and head
   /// in their buffers.
   Value firstPart, splitHead, splitRow;
@@ -253,6 +254,7 @@ public:
   Value loadStatistic(int64_t split, unsigned index) override;
   Value loadOutput(int64_t split) override;
   Value emitExists(int64_t split) override;
+  Value loadOperand(Value operand) override;
   void storeOutput(Value value) override;
   void storeRow(unsigned index, function_ref<Value()> emit) override;
 
@@ -312,6 +314,17 @@ Value CombineWriter::ElementBuilder::emitExists(int64_t split) {
     return {};
   return writer.b.compare(arith::CmpIPredicate::ule, getPlace(split).split,
                           last);
+}
+
+Value CombineWriter::ElementBuilder::loadOperand(Value operand) {
+  Value argument = writer.operands.lookup(operand);
+  SmallVector<Value> indices = {at.batch, at.head, at.row};
+  if (cast<MemRefType>(argument.getType()).getRank() == 4)
+    indices.push_back(at.headDimIndex);
+  Value element = memref::LoadOp::create(b, argument, indices);
+  if (element.getType().isF32())
+    return element;
+  return arith::ExtFOp::create(b, b.getF32Type(), element);
 }
 
 void CombineWriter::ElementBuilder::storeOutput(Value value) {
@@ -379,6 +392,8 @@ CombineWriter::CombineWriter(OpBuilder &builder,
   out = *next++;
   for (int64_t i = 1; i < attention.getNumDpsInits(); ++i)
     rowResults.push_back(*next++);
+  for (Value operand : streaming.getCombinedOperands())
+    operands.map(operand, *next++);
   if (splits.areListed()) {
     workItemList = *next++;
     splitTiles = *next++;
@@ -570,6 +585,7 @@ LogicalResult attn::combineSplits(RewriterBase &rewriter,
   SmallVector<Value> operands = {splits.out};
   llvm::append_range(operands, splits.statistics);
   llvm::append_range(operands, attention.getDpsInits());
+  llvm::append_range(operands, op.getCombinedOperands());
   if (splits.areListed())
     operands.append({lists.workItems, lists.splitTiles});
   if (splits.count && !getConstantIntValue(splits.count))

@@ -21,6 +21,11 @@ CombinedSoftmax::State CombinedSoftmax::emitInit() {
   return {f32(-infinity), f32(0), f32(0)};
 }
 
+CombinedSoftmax::State CombinedSoftmax::emitInit(Value lse, Value output) {
+  Value isEmpty = isLowest(lse), zero = f32(0);
+  return {lse, select(isEmpty, zero, f32(1)), select(isEmpty, zero, output)};
+}
+
 /// exp(x), where x may be -inf.
 Value CombinedSoftmax::exp(Value x) {
   return math::Exp2Op::create(

@@ -49,6 +49,9 @@ public:
   };
 
   State emitInit();
+  /// Emits the state of a part whose log-sum-exp is `lse`, as if it were the
+  /// only one.
+  State emitInit(Value lse, Value output);
   State emitCombine(const State &state, int64_t numSplits);
   /// Emits `out`, and `lse`.
   Value emitOutput(const State &state);

@@ -92,6 +92,7 @@ public:
   }
   Value loadOutput(int64_t split) override { return outputs[split]; }
   Value emitExists(int64_t) override { return {}; }
+  Value loadOperand(Value) override { return {}; }
   // The kernels store whole chunks.
   void storeOutput(Value) override {}
   void storeRow(unsigned, function_ref<Value()>) override {}

@@ -9,7 +9,9 @@
 // The online softmax (Milakov and Gimelshein 2018; Dao et al. 2022). The state
 // of a row is the maximum of its scores and, relative to the maximum, the row
 // sum of the probabilities, in parts, and the accumulator of P times the
-// values. CombinedSoftmax.h combines the results of KV splits.
+// values. A partial result with log-sum-exp m begins the state with the
+// maximum m, the row sum 1 and its output. CombinedSoftmax.h combines the
+// results of KV splits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -89,8 +91,13 @@ public:
   void emitFinalizeSplit(const RowState &state);
 
 private:
+  /// The state of no keys but the sinks.
+  RowState emitEmptyState();
   /// The same with a sink for each row, and the accumulator `acc`.
   RowState emitInitStateOfRows(Value acc);
+  /// Adds the partial result from which the attention goes on to a state of
+  /// sinks, if there are any; where `isOnlySplit` holds, if it is not null.
+  RowState emitStateOfResult(const RowState &state, Value isOnlySplit);
   /// The reference of exponents after a step: `rowMax`, or with conditional
   /// rescaling often the one before.
   Value emitReference(Value rowMax, Value oldReference);
@@ -166,6 +173,68 @@ TileSoftmax::TileSoftmax(AttentionOp attention, StreamedTile &tile)
 }
 
 RowState TileSoftmax::emitInitState() {
+  RowState state = emitEmptyState();
+  if (!attention.getStateOut())
+    return state;
+  Value isOnlySplit = tile.emitIsOnlySplit();
+  // The partial result is combined with splits later.
+  if (tile.split && !isOnlySplit)
+    return state;
+  return emitStateOfResult(state, isOnlySplit);
+}
+
+RowState TileSoftmax::emitStateOfResult(const RowState &state,
+                                        Value isOnlySplit) {
+  Value lowest = b.splat(tile.queryTile, -infinity);
+  Value zero = b.splat(tile.queryTile, 0);
+  Value lse = tile.loadOperand(attention.getStateLse());
+  if (isOnlySplit)
+    lse = arith::SelectOp::create(b, isOnlySplit, lse, lowest);
+  Value exists =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, lse, lowest);
+  Value output = tile.loadOperand(attention.getStateOut());
+  // The accumulator is relative to the keep probability.
+  double keep = AttentionOpInterface(attention).getKeepProbability();
+  Value factor = b.splat(tile.queryTile, std::ldexp(keep, shift));
+  Value part = b.splat(tile.queryTile, getPartOfSink());
+  Value rowMax = arith::MulFOp::create(
+      b, lse, b.splat(tile.queryTile, 1 / tile.scoreFactor));
+  Value rowSums;
+  if (attention.getSinks()) {
+    // Both are relative to the larger one, or to 0 if neither exists.
+    Value newMax = arith::MaxNumFOp::create(b, rowMax, state.rowMax);
+    Value isNone =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, newMax, lowest);
+    Value reference = arith::SelectOp::create(b, isNone, zero, newMax);
+    auto emitWeight = [&](Value rows) -> Value {
+      Value difference = arith::SubFOp::create(b, rows, reference);
+      Value scaled = arith::MulFOp::create(
+          b, difference, b.splat(tile.queryTile, exponentScale));
+      return math::Exp2Op::create(b, scaled);
+    };
+    Value weight = emitWeight(rowMax);
+    factor = arith::MulFOp::create(b, factor, weight);
+    part = arith::MulFOp::create(b, part, weight);
+    rowSums = arith::MulFOp::create(
+        b, state.rowSums,
+        broadcastRows(emitWeight(state.rowMax), numPartialSums));
+    rowMax = newMax;
+  }
+  // The output of a row without keys may be anything.
+  Value isHeld = arith::CmpFOp::create(
+      b, arith::CmpFPredicate::UNE, broadcastRows(lse, tile.vHeadDim),
+      b.splat({tile.queryTile, tile.vHeadDim}, -infinity));
+  Value acc =
+      arith::MulFOp::create(b, output, broadcastRows(factor, tile.vHeadDim));
+  acc = arith::SelectOp::create(b, isHeld, acc, state.acc);
+  part = broadcastRows(arith::SelectOp::create(b, exists, part, zero),
+                       numPartialSums);
+  rowSums =
+      rowSums ? arith::AddFOp::create(b, rowSums, part).getResult() : part;
+  return {rowMax, rowSums, acc};
+}
+
+RowState TileSoftmax::emitEmptyState() {
   Value acc = b.splat({tile.queryTile, tile.vHeadDim}, 0);
   if (!attention.getSinks())
     return {b.splat(tile.queryTile, -infinity),
@@ -368,7 +437,7 @@ void TileSoftmax::emitFinalizeSplit(const RowState &state) {
   // a maximum of -inf does that, unless it counts a sink.
   Value isEmpty = tile.emitIsSplitEmpty();
   if (attention.getSinks()) {
-    RowState init = emitInitState();
+    RowState init = emitEmptyState();
     Value initialMax = arith::MulFOp::create(
         b, init.rowMax, b.splat(tile.queryTile, tile.scoreFactor));
     Value initialSum = emitRowSum(init.rowSums);
@@ -404,7 +473,8 @@ struct AttentionStreaming
   SmallVector<Value> getReductionOperands(Operation *op) const {
     SmallVector<Value> operands;
     auto attention = cast<AttentionOp>(op);
-    for (Value operand : {attention.getSinks(), attention.getIdentity()})
+    for (Value operand : {attention.getStateOut(), attention.getStateLse(),
+                          attention.getSinks(), attention.getIdentity()})
       if (operand)
         operands.push_back(operand);
     return operands;
@@ -446,9 +516,21 @@ struct AttentionStreaming
                          ValueRange state) const {
     TileSoftmax(cast<AttentionOp>(op), tile).emitFinalizeSplit(RowState(state));
   }
-  SmallVector<Value> emitInitCombined(Operation *,
+  SmallVector<Value> getCombinedOperands(Operation *op) const {
+    auto attention = cast<AttentionOp>(op);
+    if (!attention.getStateOut())
+      return {};
+    return {attention.getStateOut(), attention.getStateLse()};
+  }
+  SmallVector<Value> emitInitCombined(Operation *op,
                                       CombinedElement &element) const {
-    return getValues(CombinedSoftmax(element).emitInit());
+    CombinedSoftmax softmax(element);
+    auto attention = cast<AttentionOp>(op);
+    if (!attention.getStateOut())
+      return getValues(softmax.emitInit());
+    return getValues(
+        softmax.emitInit(element.loadOperand(attention.getStateLse()),
+                         element.loadOperand(attention.getStateOut())));
   }
   SmallVector<Value> emitCombine(Operation *, CombinedElement &element,
                                  ValueRange state, int64_t numSplits) const {

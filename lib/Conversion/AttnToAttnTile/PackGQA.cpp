@@ -142,8 +142,11 @@ AttentionOp attn::packGqa(RewriterBase &rewriter, AttentionOp attention) {
   };
   pack(packed.getQueryMutable());
   pack(packed.getOutMutable());
-  for (OpOperand &operand : packed.getLseMutable())
-    pack(operand);
+  for (MutableOperandRange range :
+       {packed.getLseMutable(), packed.getStateOutMutable(),
+        packed.getStateLseMutable()})
+    for (OpOperand &operand : range)
+      pack(operand);
   rewriter.eraseOp(attention);
   return packed;
 }

@@ -213,11 +213,18 @@ public:
   Value getArgument(Value operand) override {
     return writer.reductionArguments.lookup(operand);
   }
+  Value loadOperand(Value operand) override;
   Value loadValues(Type element) override;
   Value emitDrop(Value tile, bool areBelowTwo) override;
   Value addValuesAtQueries(Value tile, Value factor) override;
   Value emitIsSplitEmpty() override {
     return attn_tile::IsSplitEmptyOp::create(b, tiles.getTiles());
+  }
+  Value emitIsOnlySplit() override {
+    if (!writer.listsItsSplits)
+      return {};
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, item.numSplits,
+                                 b.index(1));
   }
   void storeOutput(Value tile) override;
   void storeRows(unsigned index, Value rows) override;
@@ -384,6 +391,15 @@ void KernelWriter::packGqa() {
     if (!ShapedType::isDynamic(numRows))
       numRows *= groupSize;
   }
+  // Operands that have rows, as the results do.
+  for (Value operand : streaming.getReductionOperands())
+    if (cast<MemRefType>(operand.getType()).getRank() > rows &&
+        attention.getGroupSize() != 1)
+      reductionArguments.map(operand, attn_tile::PackGQAOp::create(
+                                          b, reductionArguments.lookup(operand),
+                                          rows, attention.getGroupSize(),
+                                          getDimSize(storedQuery, rows))
+                                          .getResult());
   // The operands of one query have been reshaped, but not those with an entry
   // for each head.
   for (const HeadOperand &operand : attention.getHeadOperands()) {
@@ -560,9 +576,8 @@ void KernelWriter::writeResults(Tile &tile, ValueRange state, bool arePartial) {
 
 /// A tile with one split has its results at once.
 void KernelWriter::writeListedResults(Tile &tile, ValueRange state) {
-  Value isWhole = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                        tile.item.numSplits, b.index(1));
-  auto ifOp = scf::IfOp::create(b, isWhole, /*withElseRegion=*/true);
+  auto ifOp =
+      scf::IfOp::create(b, tile.emitIsOnlySplit(), /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(ifOp.thenBlock());
   writeResults(tile, state, /*arePartial=*/false);
@@ -668,6 +683,20 @@ Value KernelWriter::emitKeepMask(const WorkItem &item, Value firstKey) {
   return dropout.emitKeepMask(b, item.dropout, item.firstQuery, firstKey,
                               {queryTileSize, keyTileSize},
                               KernelDropout::WordPlacement::Whole);
+}
+
+Value KernelWriter::Tile::loadOperand(Value operand) {
+  Value source = getArgument(operand), row = item.firstQueryRow;
+  // Rows beyond the last one are zero.
+  if (Value isOnly = emitIsOnlySplit())
+    row = arith::SelectOp::create(b, isOnly, row, b.size(source, 2));
+  SmallVector<Value> corner = {item.batch, item.head, row};
+  SmallVector<int64_t> shape = {queryTile};
+  if (cast<MemRefType>(source.getType()).getRank() == 4) {
+    corner.push_back(writer.getFirstColumn(item));
+    shape.push_back(vHeadDim);
+  }
+  return b.extend(b.load(shape, source, corner));
 }
 
 Value KernelWriter::Tile::loadValues(Type element) {

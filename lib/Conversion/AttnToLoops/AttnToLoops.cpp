@@ -40,6 +40,10 @@ public:
         out(lookup(attention.getOut())) {
     if (attention.getLse())
       lse = lookup(attention.getLse());
+    if (attention.getStateOut()) {
+      stateOut = lookup(attention.getStateOut());
+      stateLse = lookup(attention.getStateLse());
+    }
     if (attention.getSinks())
       sinks = lookup(attention.getSinks());
     if (attention.getIdentity())
@@ -54,8 +58,9 @@ private:
     /// The row's position, without a key.
     LoopPair pair;
     Value queryBuffer, scoreBuffer, outBuffer;
-    /// The sink's score, which takes part in the sum, or -inf.
-    Value sink;
+    /// The log-sum-exp of the state from which the row goes on, and the sink's
+    /// score, which take part in the sum, or -inf.
+    Value state, sink;
   };
 
   void writeRow(const LoopPair &pair);
@@ -69,6 +74,8 @@ private:
   }
   void writeQueries(const Row &row);
   Value writeScores(const Row &row);
+  /// Emits exp(exponent - rowMax), or 0 where `exponent` is -inf.
+  Value emitWeight(Value exponent, Value rowMax);
   Value writeRowSum(const Row &row, Value rowMax);
   void writeResults(const Row &row, Value rowMax, Value rowSum);
 
@@ -76,7 +83,7 @@ private:
   /// the head dim without it.
   Value mixIdentity(const Row &row, Value result, Value d);
 
-  Value out, lse, sinks, identity;
+  Value out, lse, stateOut, stateLse, sinks, identity;
 };
 } // namespace
 
@@ -107,6 +114,8 @@ void LoopWriter::writeRow(const LoopPair &pair) {
   row.scoreBuffer = allocate(pair.sequence.keyLength);
   row.outBuffer = allocate(vHeadDim);
   row.sink = sinks ? load(sinks, pair.head) : minusInfinity;
+  row.state = stateLse ? load(stateLse, {pair.batch, pair.head, pair.queryRow})
+                       : minusInfinity;
 
   Value rowMax = writeScores(row);
   Value rowSum = writeRowSum(row, rowMax);
@@ -143,7 +152,8 @@ void LoopWriter::writeQueries(const Row &row) {
   });
 }
 
-/// Stores the scores of the row, -inf where masked. Returns their maximum.
+/// Stores the scores of the row, -inf where masked. Returns their maximum, to
+/// which the sink and the state contribute.
 Value LoopWriter::writeScores(const Row &row) {
   writeQueries(row);
   auto writeScore = [&](Value j, ValueRange args) -> SmallVector<Value> {
@@ -172,15 +182,39 @@ Value LoopWriter::writeScores(const Row &row) {
     store(score, row.scoreBuffer, j);
     return {arith::MaximumFOp::create(b, args[0], score)};
   };
-  return loop(row.pair.sequence.keyLength, row.sink, writeScore)[0];
+  Value initial = row.sink;
+  if (stateLse)
+    initial = arith::MaximumFOp::create(b, initial, row.state);
+  return loop(row.pair.sequence.keyLength, initial, writeScore)[0];
+}
+
+Value LoopWriter::emitWeight(Value exponent, Value rowMax) {
+  Value weight = math::ExpOp::create(
+      b, arith::SubFOp::create(b, exponent, rowMax).getResult());
+  Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, exponent,
+                                       minusInfinity);
+  return arith::SelectOp::create(b, isNone, constant(0), weight);
 }
 
 /// Writes the unnormalised output to the buffer of the row. Returns the sum
 /// that normalises it.
 Value LoopWriter::writeRowSum(const Row &row, Value rowMax) {
-  Value zeroF64 = constant(0);
+  Value zeroF64 = constant(0), initial = zeroF64, ofState, hasState;
+  if (stateOut) {
+    initial = ofState = emitWeight(row.state, rowMax);
+    hasState = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, row.state,
+                                     minusInfinity);
+  }
   loop(vHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
-    store(zeroF64, row.outBuffer, d);
+    Value element = zeroF64;
+    if (stateOut) {
+      Value held =
+          load(stateOut, {row.pair.batch, row.pair.head, row.pair.queryRow, d});
+      element = arith::SelectOp::create(
+          b, hasState, arith::MulFOp::create(b, ofState, held).getResult(),
+          zeroF64);
+    }
+    store(element, row.outBuffer, d);
     return {};
   });
   auto addKey = [&](Value j, ValueRange args) -> SmallVector<Value> {
@@ -207,14 +241,8 @@ Value LoopWriter::writeRowSum(const Row &row, Value rowMax) {
         [&](OpBuilder &, Location) { scf::YieldOp::create(b, args[0]); });
     return {choice.getResult(0)};
   };
-  Value initial = zeroF64;
-  if (sinks) {
-    Value weight = math::ExpOp::create(
-        b, arith::SubFOp::create(b, row.sink, rowMax).getResult());
-    Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, row.sink,
-                                         minusInfinity);
-    initial = arith::SelectOp::create(b, isNone, zeroF64, weight);
-  }
+  if (sinks)
+    initial = arith::AddFOp::create(b, initial, emitWeight(row.sink, rowMax));
   return loop(row.pair.sequence.keyLength, initial, addKey)[0];
 }
 

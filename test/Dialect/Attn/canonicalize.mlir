@@ -352,3 +352,37 @@ func.func @identity_of_one_with_lse(%q: tensor<2x4x8x16xf32>, %o: tensor<2x4x8x1
       outs(%o, %l : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) identity(%u : tensor<4xf32>) mask(#attn.causal) -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   return %0#0, %0#1 : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
 }
+
+// -----
+
+// A state without keys.
+// CHECK-LABEL: func @empty_state
+// CHECK-COUNT-2: attn.attention
+// CHECK-NOT: state
+// CHECK: return
+func.func @empty_state(%q: tensor<2x4x8x16xf32>, %o: tensor<2x4x8x16xf32>, %s: tensor<2x4x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) {
+  %l = arith.constant dense<0xFF800000> : tensor<2x4x8xf32>
+  %0 = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) state(%s, %l : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32>
+  %lowest = arith.constant 0xFF800000 : f32
+  %splat = tensor.splat %lowest : tensor<2x4x8xf32>
+  %1 = attn.attention ins(%0, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) state(%s, %splat : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32>
+  return %0, %1 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+}
+
+// -----
+
+// A log-sum-exp of inf is none of a state without keys.
+// CHECK-LABEL: func @other_state
+// CHECK: attn.attention {{.*}} state(
+// CHECK: attn.attention {{.*}} state(
+func.func @other_state(%q: tensor<2x4x8x16xf32>, %o: tensor<2x4x8x16xf32>, %s: tensor<2x4x8x16xf32>, %x: f32) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) {
+  %l = arith.constant dense<0x7F800000> : tensor<2x4x8xf32>
+  %0 = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) state(%s, %l : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32>
+  %splat = tensor.splat %x : tensor<2x4x8xf32>
+  %1 = attn.attention ins(%0, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) state(%s, %splat : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32>
+  return %0, %1 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+}

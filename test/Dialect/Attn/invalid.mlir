@@ -697,7 +697,7 @@ func.func @yield_outside() {
 func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                        %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects a non-empty block}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
   }, {
   }, {
@@ -711,7 +711,7 @@ func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                       %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects region #0 to have 0 or 1 blocks}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
     cf.br ^bb1
   ^bb1:
@@ -727,7 +727,7 @@ func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({}, {}, {}, {})
+  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({}, {}, {}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>, memref<?xi32>) -> ()
   return
 }
@@ -737,7 +737,7 @@ func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>
 func.func @sequences_of_one_side(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
   "attn.attention"(%q, %q, %q, %q,
-      %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0>,
+      %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0>,
              sequence_layout = #attn<sequence_layout packed>}> ({}, {}, {}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>) -> ()
   return
@@ -852,7 +852,7 @@ func.func @dropout_without_offset(%q: tensor<1x4x8x16xf32>, %seed: i64) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout', 'seed' and 'offset'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %seed) <{
     dropout = #attn.dropout<p = 0.5, rng = #attn.arx>,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0>}> ({}, {}, {}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0>}> ({}, {}, {}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, i64) -> tensor<1x4x8x16xf32>
   return
 }
@@ -862,7 +862,7 @@ func.func @dropout_without_offset(%q: tensor<1x4x8x16xf32>, %seed: i64) {
 func.func @seed_without_dropout(%q: tensor<1x4x8x16xf32>, %seed: i64) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout', 'seed' and 'offset'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %seed, %seed) <{
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0>}> ({}, {}, {}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0>}> ({}, {}, {}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, i64, i64) -> tensor<1x4x8x16xf32>
   return
 }
@@ -934,7 +934,7 @@ func.func @dynamic_head_map(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x32x16xf32>,
 func.func @dropout_mask_without_layout(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x32x4xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout_mask', 'mask_layout' and 'drop_probability'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %m) <{drop_probability = 0.5 : f32,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0>}> ({}, {}, {}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0>}> ({}, {}, {}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x32x4xi32>) -> tensor<1x4x8x16xf32>
   return
 }
@@ -944,7 +944,7 @@ func.func @dropout_mask_without_layout(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x
 func.func @dropout_probability_without_mask(%q: tensor<1x4x8x16xf32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout_mask', 'mask_layout' and 'drop_probability'}}
   %0 = "attn.attention"(%q, %q, %q, %q) <{drop_probability = 0.5 : f32,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({}, {}, {}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({}, {}, {}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32>
   return
 }

@@ -7,7 +7,7 @@
 
 func.func @no_query(%q: tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32> {
   // expected-error @+1 {{'operandSegmentSizes' must give 'query' 1 value (was 0)}}
-  %0 = "attn.attention"(%q, %q, %q, %q) <{operandSegmentSizes = array<i32: 0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %0 = "attn.attention"(%q, %q, %q, %q) <{operandSegmentSizes = array<i32: 0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   }, {
   }, {
   }, {
@@ -19,7 +19,7 @@ func.func @no_query(%q: tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32> {
 
 func.func @two_values(%q: tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32> {
   // expected-error @+1 {{'operandSegmentSizes' must give 'value' 1 value (was 2)}}
-  %0 = "attn.attention"(%q, %q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %0 = "attn.attention"(%q, %q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   }, {
   }, {
   }, {
@@ -31,7 +31,7 @@ func.func @two_values(%q: tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32> {
 
 func.func @two_sinks(%q: tensor<1x1x8x8xf32>, %s: tensor<1xf32>) -> tensor<1x1x8x8xf32> {
   // expected-error @+1 {{'operandSegmentSizes' must give 'sinks' 0 or 1 values (was 2)}}
-  %0 = "attn.attention"(%q, %q, %q, %q, %s, %s) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %0 = "attn.attention"(%q, %q, %q, %q, %s, %s) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   }, {
   }, {
   }, {
@@ -45,7 +45,7 @@ func.func @two_sinks(%q: tensor<1x1x8x8xf32>, %s: tensor<1xf32>) -> tensor<1x1x8
 
 func.func @sum(%q: tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32> {
   // expected-error @+1 {{operand count (4) does not match with the total size (3)}}
-  %0 = "attn.attention"(%q, %q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %0 = "attn.attention"(%q, %q, %q, %q) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   }, {
   }, {
   }, {

@@ -296,11 +296,39 @@ struct DropScoresOfIdentity : public OpRewritePattern<AttentionOp> {
     return success();
   }
 };
+
+/// Removes a state without keys.
+struct DropEmptyState : public OpRewritePattern<AttentionOp> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOp op,
+                                PatternRewriter &rewriter) const override {
+    Value lse = op.getStateLse();
+    if (!lse)
+      return rewriter.notifyMatchFailure(op, "no state");
+    DenseElementsAttr entries;
+    FloatAttr entry;
+    bool isKnown = matchPattern(lse, m_Constant(&entries)) && entries.isSplat();
+    if (isKnown)
+      entry = entries.getSplatValue<FloatAttr>();
+    else if (auto splat = lse.getDefiningOp<tensor::SplatOp>())
+      isKnown = matchPattern(splat.getInput(), m_Constant(&entry));
+    if (!isKnown || !entry.getValue().isInfinity() ||
+        !entry.getValue().isNegative())
+      return rewriter.notifyMatchFailure(op, "state is not known to be empty");
+    rewriter.modifyOpInPlace(op, [&] {
+      // Each range is looked up anew: removing operands before it moves it.
+      op.getStateOutMutable().clear();
+      op.getStateLseMutable().clear();
+    });
+    return success();
+  }
+};
 } // namespace
 
 void AttentionOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                               MLIRContext *context) {
-  patterns.add<DropZeroIdentity, DropScoresOfIdentity>(context);
+  patterns.add<DropEmptyState, DropScoresOfIdentity, DropZeroIdentity>(context);
 }
 
 //===----------------------------------------------------------------------===//

@@ -78,6 +78,12 @@ SmallVector<AttentionOperand> AttentionOp::getShapedOperands() {
       {"out", "out", getOut(), true, HeadDimKind::Value}};
   if (Value lse = getLse())
     operands.push_back({"lse", "lse", lse, true, HeadDimKind::None});
+  if (Value out = getStateOut())
+    operands.push_back(
+        {"state_out", "state_out", out, true, HeadDimKind::Value});
+  if (Value lse = getStateLse())
+    operands.push_back(
+        {"state_lse", "state_lse", lse, true, HeadDimKind::None});
   return operands;
 }
 

@@ -653,8 +653,19 @@ static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
   return verifyOutElementType(op, out);
 }
 
+/// Checks the operands of the state from which attention goes on, except for
+/// sizes.
+static LogicalResult verifyState(AttentionOp op) {
+  if (bool(op.getStateOut()) != bool(op.getStateLse()))
+    return op.emitOpError("needs both or none of 'state_out' and 'state_lse'");
+  if (op.getStateOut() && op.getIdentity())
+    return op.emitOpError("'state' must not be used together with 'identity'");
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyOperands(*this, getOut(), /*mayBeFloat8=*/true)) ||
+  if (failed(verifyState(*this)) ||
+      failed(verifyOperands(*this, getOut(), /*mayBeFloat8=*/true)) ||
       failed(verifySizes(*this)))
     return failure();
   return verifyBlockMask(*this);

@@ -15,7 +15,7 @@ import itertools
 import subprocess
 import sys
 
-SEGMENTS = 18
+SEGMENTS = 20
 TENSOR = "tensor<1x1x8x8xf32>"
 SEPARATOR = "\n// -----\n"
 

@@ -172,6 +172,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     | `value` | `[B, Hv, Skv, Dv]` | as `key` |
     | `out` | `[B, Hq, Sq, Dv]` | as `query`, or f32; bf16, f16 or f32 for 8 bits |
     | `lse` (optional) | `[B, Hq, Sq]` | f32 |
+    | `state_out`, `state_lse` (optional) | as `out` and `lse` | bf16, f16 or f32; f32 |
     | `sinks` (optional) | `[Hq]` | bf16, f16 or f32 |
     | `head_map` (optional) | `[Hq]` | i32 |
     | `identity` (optional) | `[Hq]` | bf16, f16 or f32 |
@@ -238,6 +239,32 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     tensors iterate over these lists and skip all other tiles. Without a `block_mask`, such an operation
     creates one each time it runs. It does not change the meaning, but must belong
     to the mask: with the block mask of another mask, results are undefined.
+
+    `state` gives the results of attention of the same queries to other keys, from which
+    the operation goes on. It computes the results of attention to both sets of keys: what
+    `attn.merge` makes of the state and of the results without a state, which are
+    `out'` and `lse'` here:
+
+    ```
+    lse    = log(exp(state_lse[b,h,i]) + exp(lse'))
+    out    = exp(state_lse[b,h,i] - lse) * state_out[b,h,i,:] + exp(lse' - lse) * out'
+    ```
+
+    Kernels begin with the state instead of with an empty one: no pass over memory is
+    added, and `out'` is not rounded. A row of the state without keys, with `state_lse =
+    -inf`, does not count, whatever its `state_out` is; other entries of `state_lse` are
+    finite. `sinks`, dropout and masks belong to the keys of the operation: a sink that
+    the state includes must not be given again, and `state_out` is not dropped. The
+    `epilogue` region maps the merged output. The state cannot be used with `identity`.
+
+    ```mlir
+    %out1, %lse1 = attn.attention
+        ins(%q, %k1, %v1 : tensor<?x32x?x128xbf16>, tensor<?x8x?x128xbf16>,
+            tensor<?x8x?x128xbf16>)
+        outs(%out_init, %lse_init : tensor<?x32x?x128xbf16>, tensor<?x32x?xf32>)
+        state(%out0, %lse0 : tensor<?x32x?x128xf32>, tensor<?x32x?xf32>)
+        -> tensor<?x32x?x128xbf16>, tensor<?x32x?xf32>
+    ```
 
     `sinks` holds a logit for each query head. It takes part in the softmax like a
     score, but has no value, so that a row may attend to nothing:
@@ -491,6 +518,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Attn_MultiplicandTensor:$key,
                        Attn_MultiplicandTensor:$value, Attn_HeadTensor:$out,
                        Optional<Attn_RowTensor>:$lse,
+                       Optional<Attn_HeadTensor>:$state_out,
+                       Optional<Attn_RowTensor>:$state_lse,
                        Optional<Attn_HeadScalarTensor>:$sinks,
                        Optional<Attn_HeadMapTensor>:$head_map,
                        Optional<Attn_HeadScalarTensor>:$identity,
@@ -521,6 +550,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   let assemblyFormat = [{
     `ins` `(` $query `,` $key `,` $value `:` type($query) `,` type($key) `,` type($value) `)`
     `outs` `(` $out (`,` $lse^)? `:` type($out) (`,` type($lse)^)? `)`
+    (`state` `(` $state_out^ `,` $state_lse `:` type($state_out) `,` type($state_lse) `)`)?
     (`sinks` `(` $sinks^ `:` type($sinks) `)`)?
     (`heads` `(` $head_map^ `:` type($head_map) `)`)?
     (`identity` `(` $identity^ `:` type($identity) `)`)?

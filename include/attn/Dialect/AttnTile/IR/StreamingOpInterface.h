@@ -27,6 +27,9 @@ public:
 
   /// The argument of the kernel for a reduction operand.
   virtual Value getArgument(Value operand) = 0;
+  /// The tile, or the rows, of a reduction operand of the shape of the output,
+  /// or of a row result, as f32; zero where `emitIsOnlySplit` does not hold.
+  virtual Value loadOperand(Value operand) = 0;
 
   /// In a step: the tile of values, which has zeros beyond the last key. It is
   /// the right-hand side of a contraction of the form `valueForm`. Values of 8
@@ -44,6 +47,9 @@ public:
   virtual Value addValuesAtQueries(Value tile, Value factor) = 0;
   /// Whether a KV split has no keys of its own, an `i1`.
   virtual Value emitIsSplitEmpty() = 0;
+  /// Where splits are listed: whether the query tile has no other split, an
+  /// `i1`, so that the results of this one are final. Null otherwise.
+  virtual Value emitIsOnlySplit() = 0;
   /// Stores a tile of f32 as the output.
   virtual void storeOutput(Value tile) = 0;
   /// Stores an f32 for each row as a row result, or as a statistic of a split.
@@ -78,6 +84,10 @@ public:
   /// Whether there is such a split, an `i1`; null if there is. If not, another
   /// split's results are loaded.
   virtual Value emitExists(int64_t split) = 0;
+  /// The element, or the entry of its row, of an operand of
+  /// `getCombinedOperands` that has the shape of the output, or of a row
+  /// result, as f32.
+  virtual Value loadOperand(Value operand) = 0;
   /// Stores an f32 as the element of the output.
   virtual void storeOutput(Value value) = 0;
   /// Stores the f32 that `emit` emits as a row result.

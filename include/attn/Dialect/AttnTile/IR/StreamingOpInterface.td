@@ -121,6 +121,12 @@ def AttnTile_StreamingOpInterface
            "::mlir::ValueRange":$state), /*methodBody=*/"",
       /*defaultImplementation=*/"return;">,
     InterfaceMethod<[{
+        Operands that the code that combines splits reads. They become arguments of
+        its kernel (`CombinedElement::loadOperand`).
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "getCombinedOperands", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<[{
         The state of one element of the output before any split is combined.
       }],
       "::llvm::SmallVector<::mlir::Value>", "emitInitCombined",
