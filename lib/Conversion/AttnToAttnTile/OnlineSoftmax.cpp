@@ -108,6 +108,15 @@ private:
   /// The row sum of each row, and the output of the softmax.
   std::pair<Value, Value> emitOutput(const RowState &state);
   Value emitScaledMax(const RowState &state);
+  /// `scaledMax`, or the log-sum-exp of the partial result where it is the
+  /// maximum: division by the factor of scores and multiplication would round
+  /// it.
+  Value emitMaxOfResult(const RowState &state, Value scaledMax);
+  /// A log-sum-exp as the maximum of the elements of a tile of scores.
+  Value emitUnscaled(Value lse) {
+    return arith::MulFOp::create(b, lse,
+                                 b.splat(tile.queryTile, 1 / tile.scoreFactor));
+  }
   Value emitRowSum(Value partialSums) {
     Value sum = vector::MultiDimReductionOp::create(
         b, partialSums, b.splat(tile.queryTile, 0), ArrayRef<bool>{false, true},
@@ -197,9 +206,7 @@ RowState TileSoftmax::emitStateOfResult(const RowState &state,
   double keep = AttentionOpInterface(attention).getKeepProbability();
   Value factor = b.splat(tile.queryTile, std::ldexp(keep, shift));
   Value part = b.splat(tile.queryTile, getPartOfSink());
-  Value rowMax = arith::MulFOp::create(
-      b, lse, b.splat(tile.queryTile, 1 / tile.scoreFactor));
-  Value rowSums;
+  Value rowMax = emitUnscaled(lse), rowSums;
   if (attention.getSinks()) {
     // Both are relative to the larger one, or to 0 if neither exists.
     Value newMax = arith::MaxNumFOp::create(b, rowMax, state.rowMax);
@@ -413,12 +420,23 @@ Value TileSoftmax::emitScaledMax(const RowState &state) {
                                b.splat(tile.queryTile, tile.scoreFactor));
 }
 
+Value TileSoftmax::emitMaxOfResult(const RowState &state, Value scaledMax) {
+  int exponent = 0;
+  bool isPowerOfTwo = std::frexp(tile.scoreFactor, &exponent) == 0.5;
+  if (!attention.getStateOut() || isPowerOfTwo)
+    return scaledMax;
+  Value lse = tile.loadOperand(attention.getStateLse());
+  Value isMax = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ,
+                                      state.rowMax, emitUnscaled(lse));
+  return arith::SelectOp::create(b, isMax, lse, scaledMax);
+}
+
 void TileSoftmax::emitFinalize(const RowState &state) {
   auto [sum, output] = emitOutput(state);
   tile.storeOutput(output);
   if (!attention.getLse())
     return;
-  Value scaledMax = emitScaledMax(state);
+  Value scaledMax = emitMaxOfResult(state, emitScaledMax(state));
   Value logSum = math::LogOp::create(b, sum);
   tile.storeRows(lseResult, arith::AddFOp::create(b, scaledMax, logSum));
 }
