@@ -254,6 +254,110 @@ static Value emitSinkGradient(OpBuilder &builder, AttentionOp attention,
   return sum.getResult(0);
 }
 
+/// Emits exp(state_lse - lse), the weight of the state in a row of a linalg
+/// operation whose first and third loop are batch entries and rows. It is at
+/// most 1, although log-sum-exps are rounded; it is 0 for a state without keys,
+/// and in rows of no sequence.
+static Value emitStateWeight(OpBuilder &b, AttentionOp attention,
+                             Value stateLse, Value lse, Value zero) {
+  Location loc = attention.getLoc();
+  Value difference = arith::SubFOp::create(b, loc, stateLse, lse);
+  Value weight = math::ExpOp::create(
+      b, loc, arith::MinNumFOp::create(b, loc, difference, zero).getResult());
+  Value lowest = arith::ConstantOp::create(
+      b, loc, b.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
+  Value counts = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE,
+                                       stateLse, lowest);
+  if (attention.getAddressing().isListed())
+    counts = arith::AndIOp::create(
+        b, loc, counts,
+        emitIsInSequence(b, loc, attention, linalg::IndexOp::create(b, loc, 0),
+                         linalg::IndexOp::create(b, loc, 2)));
+  return arith::SelectOp::create(b, loc, counts, weight, zero);
+}
+
+/// Emits the gradient of the output of the state: its weight times `dout`.
+static Value emitStateOutGradient(OpBuilder &builder, AttentionOp attention,
+                                  Value dout) {
+  Location loc = attention.getLoc();
+  Type f32 = builder.getF32Type();
+  Value stateOut = attention.getStateOut();
+  Type element = getElementTypeOrSelf(stateOut);
+  AffineMap full = builder.getMultiDimIdentityMap(4), row = full.dropResult(3);
+  Value init = tensor::EmptyOp::create(
+      builder, loc, tensor::getMixedSizes(builder, loc, stateOut), element);
+  auto gradient = linalg::GenericOp::create(
+      builder, loc, init.getType(),
+      ValueRange{dout, attention.getStateLse(), attention->getResult(1)}, init,
+      ArrayRef<AffineMap>{full, row, row, full},
+      SmallVector<utils::IteratorType>(4, utils::IteratorType::parallel),
+      [&](OpBuilder &b, Location, ValueRange arguments) {
+        Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+        Value weight =
+            emitStateWeight(b, attention, arguments[1], arguments[2], zero);
+        Value product = arith::MulFOp::create(
+            b, loc, weight, convertFloat(b, loc, arguments[0], f32));
+        linalg::YieldOp::create(b, loc, convertFloat(b, loc, product, element));
+      });
+  return gradient.getResult(0);
+}
+
+/// Emits the gradient of the log-sum-exp of the state: its weight times
+/// `dot(dout, state_out - out) + dlse`.
+static Value emitStateLseGradient(OpBuilder &builder, AttentionOp attention,
+                                  Value dout, Value dlse) {
+  Location loc = attention.getLoc();
+  Type f32 = builder.getF32Type();
+  Value stateLse = attention.getStateLse();
+  using utils::IteratorType;
+  AffineMap full = builder.getMultiDimIdentityMap(4), row = full.dropResult(3);
+  auto delta = linalg::GenericOp::create(
+      builder, loc, stateLse.getType(),
+      ValueRange{dout, attention.getStateOut(), attention->getResult(0)},
+      emitZeros(builder, loc, stateLse, f32),
+      ArrayRef<AffineMap>{full, full, full, row},
+      ArrayRef<IteratorType>{IteratorType::parallel, IteratorType::parallel,
+                             IteratorType::parallel, IteratorType::reduction},
+      [&](OpBuilder &b, Location, ValueRange arguments) {
+        Value difference = arith::SubFOp::create(
+            b, loc, convertFloat(b, loc, arguments[1], f32),
+            convertFloat(b, loc, arguments[2], f32));
+        Value product = arith::MulFOp::create(
+            b, loc, convertFloat(b, loc, arguments[0], f32), difference);
+        linalg::YieldOp::create(
+            b, loc,
+            arith::AddFOp::create(b, loc, arguments[3], product).getResult());
+      });
+
+  SmallVector<Value> inputs = {stateLse, attention->getResult(1),
+                               delta.getResult(0)};
+  if (dlse)
+    inputs.push_back(dlse);
+  Value init = tensor::EmptyOp::create(
+      builder, loc, tensor::getMixedSizes(builder, loc, stateLse), f32);
+  auto gradient = linalg::GenericOp::create(
+      builder, loc, init.getType(), inputs, init,
+      SmallVector<AffineMap>(inputs.size() + 1,
+                             builder.getMultiDimIdentityMap(3)),
+      SmallVector<IteratorType>(3, IteratorType::parallel),
+      [&](OpBuilder &b, Location, ValueRange arguments) {
+        Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+        Value weight =
+            emitStateWeight(b, attention, arguments[0], arguments[1], zero);
+        Value sum = arguments[2];
+        if (dlse)
+          sum = arith::AddFOp::create(b, loc, sum, arguments[3]);
+        Value product = arith::MulFOp::create(b, loc, weight, sum);
+        // The output of a state without keys may be NaN.
+        Value isNone = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ,
+                                             weight, zero);
+        linalg::YieldOp::create(
+            b, loc,
+            arith::SelectOp::create(b, loc, isNone, zero, product).getResult());
+      });
+  return gradient.getResult(0);
+}
+
 /// Emits the key or value head that entry `head` of `map` names.
 static Value emitMappedHead(OpBuilder &builder, AttentionOp attention,
                             Value map, Value head) {
@@ -461,6 +565,14 @@ struct AttentionModel
     if (attention.getSinks() && state.isActive(attention.getSinks()))
       state.addGradient(builder, loc, attention.getSinks(),
                         emitSinkGradient(builder, attention, dout, dlse));
+    if (attention.getStateOut()) {
+      if (state.isActive(attention.getStateOut()))
+        state.addGradient(builder, loc, attention.getStateOut(),
+                          emitStateOutGradient(builder, attention, dout));
+      if (state.isActive(attention.getStateLse()))
+        state.addGradient(builder, loc, attention.getStateLse(),
+                          emitStateLseGradient(builder, attention, dout, dlse));
+    }
     if (wantsIdentityGrad(attention, state))
       state.addGradient(builder, loc, attention.getIdentity(),
                         emitIdentityGradient(builder, attention, dout));
@@ -482,8 +594,6 @@ private:
     if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
       return emitError() << "' with a query or epilogue region: differentiate "
                             "before attn-fuse";
-    if (attention.getStateOut())
-      return emitError() << "' with 'state'";
     if (attention.getKeyLengths() || attention.hasPackedQueries())
       return emitError() << "' with '"
                          << (attention.getPageTable()    ? "page_table"

@@ -439,13 +439,3 @@ func.func @f(%x: tensor<4x16xf32>, %scale: tensor<f32>) -> tensor<4x16xf32> {
   %r = linalg.map { arith.extf } ins(%q : tensor<4x16xf8E5M2>) outs(%wide : tensor<4x16xf32>)
   return %r : tensor<4x16xf32>
 }
-
-// -----
-
-func.func @f(%q: tensor<2x4x8x64xf32>, %l: tensor<2x4x8xf32>) -> tensor<2x4x8x64xf32> {
-  %e = tensor.empty() : tensor<2x4x8x64xf32>
-  // expected-error @below {{cannot differentiate 'attn.attention' with 'state'}}
-  %r = attn.attention ins(%q, %q, %q : tensor<2x4x8x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8x64xf32>)
-      outs(%e : tensor<2x4x8x64xf32>) state(%q, %l : tensor<2x4x8x64xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8x64xf32>
-  return %r : tensor<2x4x8x64xf32>
-}

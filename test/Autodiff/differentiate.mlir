@@ -153,6 +153,34 @@ func.func @sinks(%x: tensor<2x4x8x16xf32>, %sinks: tensor<4xbf16>,
 
 // -----
 
+// The state has the weight exp(state_lse - lse) in each row. The gradient of attention knows of it by the results alone.
+// CHECK-LABEL: func.func @state_bwd(
+// CHECK-SAME: %[[SO:[a-z0-9]+]]: tensor<2x4x8x16xbf16>, %[[SL:[a-z0-9]+]]: tensor<2x4x8xf32>
+// CHECK: attn.attention_grad
+// CHECK-NOT: state(
+// CHECK: %[[DSO:.*]] = linalg.generic {{.*}} ins(%[[DO:[^,]*]], %[[SL]], %[[LSE:[^ ]*]] :
+// CHECK-SAME: outs(%{{.*}} : tensor<2x4x8x16xbf16>)
+// CHECK: %[[DIFFERENCE:.*]] = arith.subf
+// CHECK: %[[BOUNDED:.*]] = arith.minnumf %[[DIFFERENCE]]
+// CHECK: math.exp %[[BOUNDED]]
+// CHECK: arith.select
+// CHECK: arith.truncf
+// CHECK: %[[DELTA:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+// CHECK-SAME: ins(%[[DO]], %[[SO]], %{{.*}} :
+// CHECK: %[[DSL:.*]] = linalg.generic {{.*}} ins(%[[SL]], %[[LSE]], %[[DELTA]] :
+// CHECK: math.exp
+// CHECK: return %{{.*}}, %[[DSO]], %[[DSL]]
+func.func @state(%x: tensor<2x4x8x16xf32>, %so: tensor<2x4x8x16xbf16>, %sl: tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%x, %x, %x : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%x : tensor<2x4x8x16xf32>) state(%so, %sl : tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>)
+      -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
 // The gradient of attention knows of the identity; that of its weights compares
 // the values with the output without it, which is computed again.
 // CHECK-LABEL: func.func @identity_bwd(

@@ -185,6 +185,16 @@ VARIANTS = [
             epilogue=True, dtype="bf16", state="f32",
             schedule=SPLIT + ", pack_gqa = true, balance_splits = true>"),
 ]
+GRADIENTS = [
+    Variant("grad"),
+    Variant("grad_grouped", heads=(4, 2), mask="causal", queries=61),
+    Variant("grad_sinks", sinks=True, mask="causal"),
+    Variant("grad_dropout", dropout=Dropout(0.25, "arx", 5)),
+    Variant("grad_softcap", softcap=True),
+    Variant("grad_f32_state", dtype="bf16", state="f32"),
+    Variant("grad_no_lse", lse=False),
+    Variant("grad_packed", batch=1, packed=((0, 12, 12, 33), (2, 20, 31, 53)), heads=(4, 2)),
+]
 
 
 def view(array, dtype):
@@ -343,14 +353,71 @@ def check_forward(v, artifact, kind, rng):
     return None
 
 
+def evaluate_gradients(v, x, out, dout, dlse):
+    """The gradients of queries, keys, values, state and sinks, by the formulas of the softmax."""
+    grads = {name: np.zeros_like(x[name]) for name in x}
+    for sequence in list_sequences(v):
+        _, entry, rows, columns = sequence
+        for head in range(v.heads[0]):
+            shared = head // (v.heads[0] // v.heads[1])
+            p, dropped, w, values, lse, sink = attend(v, x, sequence, head)
+            do, dl = dout[entry, head, rows], dlse[entry, head, rows]
+            delta = (do * out[entry, head, rows]).sum(1) - dl
+            ds = p * (dropped * (do @ values.T) - delta[:, None])
+            grads["v"][entry, shared, columns] += (p * dropped).T @ do
+            q, k = x["q"][entry, head, rows], x["k"][entry, shared, columns]
+            if v.softcap:
+                ds *= 1 - np.tanh(v.scale_or_default * (q @ k.T)) ** 2
+            grads["q"][entry, head, rows] = v.scale_or_default * ds @ k
+            grads["k"][entry, shared, columns] += v.scale_or_default * ds.T @ q
+            so = x["so"][entry, head, rows]
+            grads["so"][entry, head, rows] = w[:, None] * do
+            grads["sl"][entry, head, rows] = w * ((do * so).sum(1) - delta)
+            if v.sinks:
+                weight = np.where(np.isneginf(sink), 0, np.exp(sink - np.where(np.isneginf(lse), 0, lse)))
+                grads["sinks"][head] -= (weight * delta).sum()
+    return grads
+
+
+def check_gradient(v, artifact, kind, rng):
+    inputs = Inputs(v, kind, rng)
+    arguments, results = v.types()
+    dtypes = {"q": v.dtype, "k": v.dtype, "v": v.dtype, "so": v.state_dtype, "sl": "f32", "sinks": "f32"}
+    found = make_results(v, inputs.stored["sl"].shape)
+    douts = {n: to_memory(rng.standard_normal(found[n].shape), {"o": v.out_dtype, "l": "f32"}[n]) for n in results}
+    known = [name for name in dtypes if name in arguments]
+    grads = {n: to_memory(np.full(inputs.stored[n].shape, 7, np.float32), dtypes[n]) for n in known}
+    kinds = [*arguments.values(), *results.values(), *results.values(), *(arguments[n] for n in known)]
+    given = [*(inputs.stored[n] for n in arguments), *found.values(), *douts.values(), *grads.values()]
+    call(artifact["with_state_grad"], given, kinds)
+    out, _ = evaluate(v, inputs.exact)
+    dout = from_memory(douts["o"], v.out_dtype).astype(np.float64)
+    dlse = douts["l"].astype(np.float64) if v.lse else np.zeros(dout.shape[:3])
+    expected = evaluate_gradients(v, inputs.exact, np.nan_to_num(out), dout, dlse)
+    for name in known:
+        largest = np.abs(expected[name]).max()
+        tolerance = (32 * EPSILON[v.dtype] + 2e-5) * max(1.0, largest)
+        if exceeds(from_memory(grads[name], dtypes[name]), expected[name], tolerance):
+            return f"gradient of {name}"
+    return None
+
+
 KINDS = ("normal", "mixed", "high", "low", "very high", "empty")
 
 
-def compile_variant(v, folder):
+def compile_variant(v, folder, is_gradient):
     path = os.path.join(folder, v.name)
     with open(path + ".mlir", "w") as file:
-        file.write(v.mlir("with_state", True) + v.mlir("without_state", False))
-    run_tool(["attn-compile", path + ".mlir", "-o", path + ".so", "--target=host"])
+        file.write(v.mlir("with_state", True) + ("" if is_gradient else v.mlir("without_state", False)))
+    source = path + ".mlir"
+    if is_gradient:
+        source = path + ".grad.mlir"
+        names = list(v.types()[0])
+        listed = ",".join(str(names.index(n)) for n in ("q", "k", "v", "so", "sl", "sinks") if n in names)
+        passes = [f"--attn-differentiate=function=with_state mode=combined arguments={listed}",
+                  "--symbol-privatize=exclude=with_state_grad", "--symbol-dce"]
+        run_tool(["attn-opt", path + ".mlir", *passes, "-o", source])
+    run_tool(["attn-compile", source, "-o", path + ".so", "--target=host"])
     return path + ".so"
 
 
@@ -363,16 +430,17 @@ def main():
     os.makedirs(args.work, exist_ok=True)
     rng = np.random.default_rng(0)
     cases = failures = 0
-    for v in VARIANTS:
-        if args.only not in v.name:
-            continue
-        artifact = Artifact(compile_variant(v, args.work), args.runtime)
-        for kind in KINDS:
-            cases += 1
-            message = check_forward(v, artifact, kind, rng)
-            if message:
-                failures += 1
-                print(f"{v.name}, {kind} state: wrong {message}")
+    for variants, check in ((VARIANTS, check_forward), (GRADIENTS, check_gradient)):
+        for v in variants:
+            if args.only not in v.name:
+                continue
+            artifact = Artifact(compile_variant(v, args.work, check == check_gradient), args.runtime)
+            for kind in KINDS:
+                cases += 1
+                message = check(v, artifact, kind, rng)
+                if message:
+                    failures += 1
+                    print(f"{v.name}, {kind} state: wrong {message}")
     print(f"{cases} cases, {failures} failures")
     return failures != 0 or cases == 0
 
