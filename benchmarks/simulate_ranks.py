@@ -34,7 +34,7 @@ LAYERS = {
     "llama3-70b": (64, 8, 128, "Llama-3-70B"),
     "mha": (32, 32, 128, "32 heads"),
 }
-METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses", "usp")
+METHODS = ("ring", "zigzag", "striped", "lightseq", "allgather", "ulysses", "usp")
 MODES = {"fwd": "forward", "both": "forward and backward"}
 UNITS = {"k": 1 << 10, "m": 1 << 20}
 BEGIN, END = "<!-- simulated -->", "<!-- /simulated -->"

@@ -132,6 +132,7 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     auto method = llvm::StringSwitch<std::optional<ShardMethod>>(value)
                       .Case("ring", ShardMethod::Ring)
                       .Case("zigzag", ShardMethod::Zigzag)
+                      .Case("striped", ShardMethod::Striped)
                       .Case("lightseq", ShardMethod::LightSeq)
                       .Case("allgather", ShardMethod::AllGather)
                       .Case("ulysses", ShardMethod::Ulysses)
@@ -139,7 +140,7 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
                       .Default(std::nullopt);
     options.shardMethod = method.value_or(options.shardMethod);
     return expect(method.has_value(), name, value,
-                  "ring, zigzag, lightseq, allgather, ulysses or usp");
+                  "ring, zigzag, striped, lightseq, allgather, ulysses or usp");
   }
   if (name == "ulysses-degree")
     return expect(setNumber(options.ulyssesDegree, value, int64_t(1024)), name,

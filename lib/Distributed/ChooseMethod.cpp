@@ -30,6 +30,7 @@ static constexpr std::pair<RankMethod, ShardMethod> shardMethods[] = {
     {RankMethod::LightSeq, ShardMethod::LightSeq},
     {RankMethod::AllGather, ShardMethod::AllGather},
     {RankMethod::Zigzag, ShardMethod::Zigzag},
+    {RankMethod::Striped, ShardMethod::Striped},
     {RankMethod::Ulysses, ShardMethod::Ulysses},
     {RankMethod::Usp, ShardMethod::Usp}};
 

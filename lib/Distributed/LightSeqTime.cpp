@@ -67,7 +67,7 @@ LightSeqWriter::LightSeqWriter(ProgramWriter &writer, AttentionOpInterface op,
   AttentionBytes bytes(op, assumptions);
   ShardSizes sizes{bytes.queries / ranks, bytes.keys / ranks, /*headParts=*/1,
                    /*isPartial=*/true};
-  pairs = PairTimes(op, kernels, sizes, ranks);
+  pairs = PairTimes(op, kernels, sizes, ChunkPlacement{ranks});
   steps = scheduleLightSeq(pairs.reachable);
   auto getChunk = [&](double of) { return of / double(ranks); };
   keyBytes = getChunk(bytes.getKeyValues());

@@ -16,6 +16,7 @@
 #include "LightSeqTime.h"
 #include "ProgramWriter.h"
 #include "SequenceShard.h"
+#include "StripedShard.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/PerfModel/Roofline.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -27,8 +28,9 @@ using namespace mlir::attn;
 
 ArrayRef<RankMethod> attn::getRankMethods() {
   static constexpr RankMethod methods[] = {
-      RankMethod::AllGather, RankMethod::Ring,    RankMethod::Zigzag,
-      RankMethod::LightSeq,  RankMethod::Ulysses, RankMethod::Usp};
+      RankMethod::AllGather, RankMethod::Ring,     RankMethod::Zigzag,
+      RankMethod::Striped,   RankMethod::LightSeq, RankMethod::Ulysses,
+      RankMethod::Usp};
   return methods;
 }
 
@@ -40,6 +42,8 @@ StringRef attn::stringifyRankMethod(RankMethod method) {
     return "ring";
   case RankMethod::Zigzag:
     return "zigzag";
+  case RankMethod::Striped:
+    return "striped";
   case RankMethod::LightSeq:
     return "lightseq";
   case RankMethod::Ulysses:
@@ -177,9 +181,9 @@ RingWriter::RingWriter(ProgramWriter &writer, AttentionOpInterface op,
   int64_t chunks = placement.getNumChunks();
   ShardSizes sizes{bytes.queries / chunks, bytes.keys / chunks, headParts,
                    /*isPartial=*/true};
-  pairs = PairTimes(op, kernels, sizes, chunks);
+  pairs = PairTimes(op, kernels, sizes, placement);
   steps = scheduleRing(pairs.reachable, placement);
-  if (placement.chunksPerRank == 1)
+  if (placement.chunksPerRank == 1 && !placement.isStriped)
     if (std::optional<ChunkRows> sent =
             findHaloRows(op, pairs.reachable, chunks))
       sentPart = double(sent->size) / double(sizes.keys);
@@ -494,9 +498,10 @@ std::string attn::whyNotDivideHeads(AttentionOpInterface op, int64_t ranks) {
 std::string attn::whyNotCut(ArrayRef<AttentionOpInterface> ops,
                             ChunkPlacement placement) {
   for (AttentionOpInterface op : ops) {
-    if (std::string reason = whyNotShardSequences(op, placement);
-        !reason.empty())
-      return reason;
+    for (std::string reason :
+         {whyNotShardSequences(op, placement), whyNotStripe(op, placement)})
+      if (!reason.empty())
+        return reason;
     for (const AttentionOperand &operand : op.getShapedOperands())
       if (std::string reason =
               whyNotCut(op, operand.name, operand.value, placement);
@@ -524,16 +529,23 @@ int64_t MethodModel::getUlyssesDegree(RankMethod method, int64_t ranks) const {
   return method == RankMethod::Ulysses ? ranks : 1;
 }
 
+/// Which positions ranks have with a `method` that exchanges no heads.
+static ChunkPlacement getRing(RankMethod method, int64_t ranks) {
+  ChunkPlacement placement{ranks};
+  placement.isBalanced = method == RankMethod::LightSeq;
+  placement.isStriped = method == RankMethod::Striped && ranks > 1;
+  if (method == RankMethod::Zigzag)
+    placement.chunksPerRank = 2;
+  return placement;
+}
+
 std::string MethodModel::whyNot(RankMethod method, int64_t ranks) {
   int64_t degree = getUlyssesDegree(method, ranks);
   if (method == RankMethod::Usp && degree == ranks)
     return "one group has all ranks, as with ulysses";
   if (method == RankMethod::Usp && degree == 1)
     return "no ranks of a host can divide the heads, as with zigzag";
-  ChunkPlacement placement{ranks};
-  placement.isBalanced = method == RankMethod::LightSeq;
-  if (method == RankMethod::Zigzag)
-    placement.chunksPerRank = 2;
+  ChunkPlacement placement = getRing(method, ranks);
   if (method == RankMethod::Ulysses || method == RankMethod::Usp)
     placement = ChunkPlacement::ofGroups(ranks, degree);
   std::string reason = whyNotCut(ops, placement);
@@ -583,9 +595,8 @@ MethodTime MethodModel::estimate(RankMethod method, int64_t ranks) {
       else if (method == RankMethod::LightSeq)
         writeLightSeq(writer, op, *of, assumptions);
       else
-        RingWriter(writer, op, *of,
-                   {ranks, method == RankMethod::Zigzag ? 2 : 1},
-                   /*headParts=*/1, assumptions)
+        RingWriter(writer, op, *of, getRing(method, ranks), /*headParts=*/1,
+                   assumptions)
             .write();
     }
   }

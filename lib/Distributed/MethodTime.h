@@ -28,6 +28,9 @@ enum class RankMethod {
   AllGather,
   Ring,
   Zigzag,
+  /// A ring in which ranks have every n-th position (Striped Attention, Brandon
+  /// et al. 2023).
+  Striped,
   /// Ranks that would be idle in a step of `Ring` compute for other ranks
   /// (DISTFLASHATTN, Li et al. 2023).
   LightSeq,

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramWriter.h"
+#include "StripedShard.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/PerfModel/Capacity.h"
@@ -86,16 +87,22 @@ static ReachableChunks findReachable(AttentionOpInterface op,
 }
 
 PairTimes::PairTimes(AttentionOpInterface op, ShardKernels &kernels,
-                     const ShardSizes &sizes, int64_t chunks)
-    : chunks(chunks) {
-  ChunkDensities densities = kernels.getDensities(sizes, chunks);
+                     const ShardSizes &sizes, ChunkPlacement placement)
+    : chunks(placement.getNumChunks()) {
+  ChunkDensities densities =
+      placement.isStriped
+          ? ChunkDensities(chunks, kernels.getStripedDensity(sizes, chunks))
+          : kernels.getDensities(sizes, chunks);
   // The lengths of the operands say whether pairs can be left out.
   bool isStatic =
       !ShapedType::isDynamic(getDimSize(op.getQuery(), sequenceDim)) &&
       !ShapedType::isDynamic(getDimSize(op.getKey(), sequenceDim));
-  reachable = isStatic && chunks > mostAnalysedChunks
-                  ? findReachable(op, densities, sizes)
-                  : findReachableChunks(op, chunks);
+  if (placement.isStriped)
+    reachable = findReachableStripes(op, chunks);
+  else if (isStatic && chunks > mostAnalysedChunks)
+    reachable = findReachable(op, densities, sizes);
+  else
+    reachable = findReachableChunks(op, chunks);
   seconds.reserve(size_t(chunks * chunks));
   for (int64_t query = 0; query < chunks; ++query)
     for (int64_t key = 0; key < chunks; ++key) {

@@ -48,7 +48,7 @@ class PairTimes {
 public:
   PairTimes() = default;
   PairTimes(AttentionOpInterface op, ShardKernels &kernels,
-            const ShardSizes &sizes, int64_t chunks);
+            const ShardSizes &sizes, ChunkPlacement placement);
 
   /// Seconds of a pair, 0 if it is not reached.
   double get(int64_t query, int64_t key) const {

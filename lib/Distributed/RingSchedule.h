@@ -39,6 +39,9 @@ struct ChunkPlacement {
   bool allHaveQueries = false;
   /// Whether ranks compute for one another (lightseq).
   bool isBalanced = false;
+  /// Whether rank `r` has every position `i * ranks + r` instead of a chunk of
+  /// neighbors (striped). Its chunks are numbered as ranks are.
+  bool isStriped = false;
   /// Groups of as many neighboring ranks exchange heads for positions: all
   /// ranks (Ulysses), or groups that are the members of a ring (USP). The
   /// chunks of a member, one behind the other, are cut into equal parts for its

@@ -349,10 +349,8 @@ Value attn::emitInSequences(ImplicitLocOpBuilder &b, Value value,
 // Shards
 //===----------------------------------------------------------------------===//
 
-/// Emits entry `at` of `tensor` as an index. The analysis of masks relies on
-/// the largest position.
-static Value emitEntry(OpBuilder &builder, Location loc, Value tensor,
-                       Value at) {
+Value attn::emitPositionEntry(OpBuilder &builder, Location loc, Value tensor,
+                              Value at) {
   Value word = tensor::ExtractOp::create(builder, loc, tensor, at);
   Value largest =
       arith::ConstantIntOp::create(builder, loc, kLargestShardPosition, 32);
@@ -375,14 +373,15 @@ static void replacePositionsOfSequences(RewriterBase &rewriter,
                     : position;
     };
     auto getFirst = [&](Value firstPositions) {
-      return firstPositions ? emitEntry(builder, loc, firstPositions, at[0])
-                            : Value();
+      return firstPositions
+                 ? emitPositionEntry(builder, loc, firstPositions, at[0])
+                 : Value();
     };
     Value one = arith::ConstantIndexOp::create(builder, loc, 1);
     Value next = arith::AddIOp::create(builder, loc, at[0], one);
     auto emitLength = [&](Value boundaries) -> Value {
-      Value begin = emitEntry(builder, loc, boundaries, at[0]);
-      Value end = emitEntry(builder, loc, boundaries, next);
+      Value begin = emitPositionEntry(builder, loc, boundaries, at[0]);
+      Value end = emitPositionEntry(builder, loc, boundaries, next);
       return arith::SubIOp::create(builder, loc, end, begin);
     };
     return MaskPosition{at[0],
@@ -418,6 +417,8 @@ void attn::assignPlace(Operation *shard, const ShardPlace &place) {
     rewriter.eraseBlock(&op.getMaskMod().front());
   if (place.firstQueries || place.firstKeys || place.firstHead)
     replacePositionsOfSequences(rewriter, op, queries, keys, place);
+  if (place.stripe)
+    replacePositionsOfStripe(rewriter, op, *place.stripe);
   if (place.localMask)
     op.setMaskAttr(place.localMask);
 }

@@ -17,6 +17,7 @@
 #define ATTN_LIB_DISTRIBUTED_SEQUENCESHARD_H
 
 #include "RingSchedule.h"
+#include "StripedShard.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -82,6 +83,11 @@ Value emitFirstPositions(ImplicitLocOpBuilder &b, Value boundaries,
 Value emitInSequences(ImplicitLocOpBuilder &b, Value value, Value destination,
                       Value boundaries, SequenceLayout layout, Value first);
 
+/// Emits entry `at` of `tensor`, of positions, as an index. The analysis of
+/// masks relies on the largest position.
+Value emitPositionEntry(OpBuilder &builder, Location loc, Value tensor,
+                        Value at);
+
 /// Where a shard is in the whole attention.
 struct ShardPlace {
   ShardPlace(Value positions = nullptr) : positions(positions) {}
@@ -99,6 +105,9 @@ struct ShardPlace {
   bool isFull = false;
   /// A mask of positions within the shard instead of the mask, unless null.
   MaskAttrInterface localMask = nullptr;
+  /// The positions that regions see, and the mask without `localMask`, if ranks
+  /// have every n-th position.
+  std::optional<Stripe> stripe = std::nullopt;
 };
 
 /// Makes `shard`, a copy of an attention or a gradient, the shard at `place`.

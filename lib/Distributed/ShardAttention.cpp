@@ -21,6 +21,7 @@
 #include "ShardEmitter.h"
 #include "ShardedMoves.h"
 #include "ShardedRows.h"
+#include "StripedShard.h"
 #include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/DecomposeLinearAttention.h"
@@ -80,9 +81,10 @@ static LogicalResult verifyClauses(AttentionOpInterface op,
   if (std::optional<StringRef> clause = findOtherClause(op, takesKeyLengths))
     return op.emitOpError("cannot be distributed over ranks with '")
            << *clause << "'";
-  std::string reason = whyNotShardSequences(op, placement);
-  if (!reason.empty())
-    return op.emitOpError(reason);
+  for (const std::string &reason :
+       {whyNotShardSequences(op, placement), whyNotStripe(op, placement)})
+    if (!reason.empty())
+      return op.emitOpError(reason);
   return success();
 }
 
@@ -138,6 +140,8 @@ static StringRef getName(ShardMethod method) {
     return "ring";
   case ShardMethod::Zigzag:
     return "zigzag";
+  case ShardMethod::Striped:
+    return "striped";
   case ShardMethod::LightSeq:
     return "lightseq";
   case ShardMethod::DistAttention:
@@ -181,6 +185,7 @@ public:
     placement.chunksPerRank = method == ShardMethod::Zigzag ? 2 : 1;
     placement.allHaveQueries = method == ShardMethod::DistAttention;
     placement.isBalanced = method == ShardMethod::LightSeq;
+    placement.isStriped = method == ShardMethod::Striped && ranks > 1;
     if (method == ShardMethod::Ulysses || method == ShardMethod::Usp)
       placement = ChunkPlacement::ofGroups(ranks, chosen.ulyssesDegree);
   }
@@ -211,6 +216,7 @@ private:
   /// Whether ranks, or groups of them, are the members of a ring.
   bool isRing() const {
     return method == ShardMethod::Ring || method == ShardMethod::Zigzag ||
+           method == ShardMethod::Striped ||
            (method == ShardMethod::Usp &&
             (placement.getRing().ranks > 1 || !hasHeads()));
   }
@@ -582,7 +588,8 @@ RingNeeds FunctionSharder::findNeeds(AttentionOpInterface op) {
   if (!isRing() && method != ShardMethod::LightSeq)
     return needs;
   int64_t chunks = placement.getRing().getNumChunks();
-  needs.reachable = findReachableChunks(op, chunks);
+  needs.reachable = placement.isStriped ? findReachableStripes(op, chunks)
+                                        : findReachableChunks(op, chunks);
   if (method == ShardMethod::Ring)
     needs.sent = findHaloRows(op, needs.reachable, chunks);
   return needs;

@@ -157,6 +157,8 @@ ShardPlace ShardEmitter::emitPositions(const RingStep &step, Value query,
                                        int64_t keySlot) {
   if (op.hasSequences())
     return places[querySlot * placement.chunksPerRank + keySlot];
+  if (placement.isStriped)
+    return emitStripedPlace(step, query, key);
   auto multiply = [&](Value lhs, Value rhs) {
     return b.createOrFold<arith::MulIOp>(lhs, rhs);
   };
@@ -174,6 +176,42 @@ ShardPlace ShardEmitter::emitPositions(const RingStep &step, Value query,
     first.head = group.emitFirstHead(b, getDimSize(op.getQuery(), headsDim));
   return emitPositions(first, multiply(queries, chunks),
                        multiply(numKeys, chunks));
+}
+
+ShardPlace ShardEmitter::emitStripedPlace(const RingStep &step, Value query,
+                                          Value key) {
+  StripedMask mask = getStripedMask(op, step.number, placement.ranks);
+  ShardPlace place;
+  place.localMask = mask.mask;
+  bool seesRows = (op.getMaskAttr() && !mask.mask) ||
+                  usesRowsInRegions(op, /*hasMaskMod=*/true);
+  // The positions of an attention alone are its rows.
+  if (step.number == 0 && !seesRows && mask.firstQuery == 0)
+    return place;
+  FirstPositions first;
+  if (mask.firstQuery != 0)
+    first.query = index(mask.firstQuery);
+  if (step.number != 0) {
+    Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, rank,
+                                           index(step.number));
+    first.key = arith::SelectOp::create(b, isBefore, index(1), index(0));
+  }
+  place.positions = emitPositions(first, emitLength(query), emitLength(key));
+  if (!seesRows)
+    return place;
+  Value ranks = index(placement.ranks);
+  auto getWhole = [&](Value tensor) {
+    return b.createOrFold<arith::MulIOp>(emitLength(tensor), ranks);
+  };
+  auto word = [&](Value value) {
+    return b.createOrFold<arith::IndexCastOp>(b.getI32Type(), value);
+  };
+  Stripe stripe{placement.ranks,   step.number,     mask.firstQuery,
+                /*whole=*/nullptr, getWhole(query), getWhole(key)};
+  stripe.whole = tensor::FromElementsOp::create(
+      b, ValueRange{word(rank), word(stripe.queries), word(stripe.keys)});
+  place.stripe = stripe;
+  return place;
 }
 
 Value ShardEmitter::emitLength(Value tensor) {

@@ -192,6 +192,8 @@ private:
                                     bool seesRows);
   /// The rows of `tensor` in slot `slot` of rank `of`.
   ShardRows emitRowsOfSlot(Value tensor, Value of, int64_t slot);
+  /// `emitPositions` of every n-th position.
+  ShardPlace emitStripedPlace(const RingStep &step, Value query, Value key);
   /// `emitWholePositions`, `emitSegmentPositions` and `emitPositions` of packed
   /// sequences.
   ShardPlace emitWholeInSequences();

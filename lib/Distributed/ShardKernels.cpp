@@ -294,6 +294,11 @@ static void addTiles(ArrayRef<TileRow::Range> ranges, const SampledRow &row,
 
 ChunkDensities ShardKernels::getDensities(const ShardSizes &sizes,
                                           int64_t chunks) {
+  return getDensities(sizes, chunks, /*stride=*/1);
+}
+
+ChunkDensities ShardKernels::getDensities(const ShardSizes &sizes,
+                                          int64_t chunks, int64_t stride) {
   VisitedTiles tiles(op, assumptions);
   std::optional<TileDensity> given = getTileDensity(op);
   if (given)
@@ -304,6 +309,8 @@ ChunkDensities ShardKernels::getDensities(const ShardSizes &sizes,
     queryTile = schedule.getQueryTile();
     keyTile = schedule.getKeyTile();
   }
+  queryTile *= stride;
+  keyTile *= stride;
   auto getChunkTiles = [&](int64_t length, int64_t tile) {
     return double(length) / double(tile) / double(chunks);
   };

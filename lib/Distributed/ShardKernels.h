@@ -88,9 +88,18 @@ public:
   /// mask of the whole. Some rows of tiles of each chunk are evaluated, the
   /// first and the last one among them.
   ChunkDensities getDensities(const ShardSizes &sizes, int64_t chunks);
+  /// The same of a pair of ranks that have every position number `ranks`: all
+  /// pairs visit nearly the same tiles, of as many neighbors of the whole.
+  TileDensity getStripedDensity(const ShardSizes &sizes, int64_t ranks) {
+    return getDensities(sizes, /*chunks=*/1, /*stride=*/ranks).get(0, 0);
+  }
 
 private:
   class Part;
+  /// The densities of chunks by the mask of the whole, in tiles of `stride`
+  /// times as many queries and keys as kernels have.
+  ChunkDensities getDensities(const ShardSizes &sizes, int64_t chunks,
+                              int64_t stride);
   Part &getPart(const ShardSizes &sizes);
   double throttle(double computing, double waiting) const;
 

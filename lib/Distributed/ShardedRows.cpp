@@ -113,8 +113,11 @@ void ShardedRows::emitPositions(ImplicitLocOpBuilder &b, linalg::LinalgOp chunk,
   };
   // Member `m` of a zigzag ring has chunk `2 * members - 1 - m` behind chunk
   // `m`, and each of its ranks has a part of these rows.
-  Value first, half, second, ofRank;
-  if (placement.chunksPerRank == 2) {
+  Value first, half, second, ofRank, stride;
+  if (placement.isStriped) {
+    first = group.rank;
+    stride = index(placement.ranks);
+  } else if (placement.chunksPerRank == 2) {
     Value degree = index(placement.ulyssesDegree);
     Value member = b.createOrFold<arith::DivUIOp>(group.rank, degree);
     ofRank =
@@ -137,6 +140,8 @@ void ShardedRows::emitPositions(ImplicitLocOpBuilder &b, linalg::LinalgOp chunk,
           arith::CmpIOp::create(b, arith::CmpIPredicate::ult, ofMember, half);
       offset = arith::SelectOp::create(b, isFirst, first, second);
     }
+    if (stride)
+      ofMember = arith::MulIOp::create(b, row, stride);
     Value position = arith::AddIOp::create(b, ofMember, offset);
     for (OpOperand *use : uses)
       use->set(position);

@@ -9,7 +9,7 @@
 // CHECK: attn.overlap by streams
 // CHECK: attn.comm.send_recv {{.*}} -> tensor<1x4x8192x128xbf16>
 // expected-remark @below {{ulysses cannot serve: number of heads of 'query' must be a multiple of 64, the ranks that divide them (was 32)}}
-// expected-remark-re @below {{chose usp of degree 8, {{[0-9]+}} us, of 5 methods for 64 ranks; runner-up: }}
+// expected-remark-re @below {{chose usp of degree 8, {{[0-9]+}} us, of 6 methods for 64 ranks; runner-up: }}
 func.func @hosts(%q: !t, %k: !t, %v: !t) -> !t {
   %e = tensor.empty() : !t
   // expected-remark @below {{ring of 8 groups of 8 ranks: 8 of 8 steps}}
@@ -25,7 +25,7 @@ func.func @hosts(%q: !t, %k: !t, %v: !t) -> !t {
 // expected-remark @below {{usp cannot serve: dimension 2 of 'query' must be a multiple of 128, 2 for each of 64 ranks (was 65600)}}
 // expected-remark @below {{ulysses cannot serve: }}
 // expected-remark @below {{zigzag cannot serve: }}
-// expected-remark-re @below {{chose {{ring|allgather}}, {{[0-9]+}} us, of 3 methods for 64 ranks; runner-up: }}
+// expected-remark-re @below {{chose {{ring|allgather}}, {{[0-9]+}} us, of 4 methods for 64 ranks; runner-up: }}
 func.func @odd(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
   return %o : !t

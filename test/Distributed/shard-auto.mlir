@@ -3,16 +3,34 @@
 
 !t = tensor<1x32x65536x128xbf16>
 
-// A causal mask leaves ranks equally much only with zigzag.
+// A causal mask leaves ranks equally much with striped and zigzag. Kernels of striped are longer and fewer.
 // CHECK-LABEL: func @causal(
-// CHECK: tensor.extract_slice
+// CHECK-NOT: tensor.extract_slice
 // CHECK: attn.comm.send_recv
 // CHECK-NOT: attn.comm.all_gather
-// expected-remark @below {{chose zigzag, }}
+// expected-remark-re @below {{chose striped, {{[0-9]+}} us, of 6 methods for 4 ranks; runner-up: zigzag, }}
 func.func @causal(%q: !t, %k: !t, %v: !t) -> !t {
   %e = tensor.empty() : !t
   // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<1x32x65536x128xbf16>
+
+// Dropout needs neighbors.
+// CHECK-LABEL: func @dropout(
+// CHECK: tensor.extract_slice
+// CHECK: attn.comm.send_recv
+// expected-remark @below {{striped cannot serve: with 'dropout' cannot be distributed over ranks by 'striped'}}
+// expected-remark @below {{chose zigzag, }}
+func.func @dropout(%q: !t, %k: !t, %v: !t, %seed: i64) -> !t {
+  %e = tensor.empty() : !t
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %seed, %seed : i64, i64) -> !t
   return %o : !t
 }
 
@@ -67,9 +85,10 @@ func.func @window(%q: !t, %k: !t, %v: !t) -> !t {
 !t = tensor<1x32x65540x128xbf16>
 
 // expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 65540)}}
-// expected-remark-re @below {{chose ulysses, {{[0-9]+}} us, of 4 methods for 4 ranks; runner-up: lightseq, }}
+// expected-remark-re @below {{chose striped, {{[0-9]+}} us, of 5 methods for 4 ranks; runner-up: ulysses, }}
 func.func @odd(%q: !t, %k: !t, %v: !t) -> !t {
   %e = tensor.empty() : !t
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
   return %o : !t
 }
@@ -84,10 +103,10 @@ func.func @odd(%q: !t, %k: !t, %v: !t) -> !t {
 // expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 65540)}}
 // expected-remark @below {{ulysses cannot serve: number of heads of 'query' must be a multiple of 4, the ranks that divide them (was 30)}}
 // expected-remark @below {{usp cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 65540)}}
-// expected-remark-re @below {{chose lightseq, {{[0-9]+}} us, of 3 methods for 4 ranks; runner-up: }}
+// expected-remark-re @below {{chose striped, {{[0-9]+}} us, of 4 methods for 4 ranks; runner-up: lightseq, }}
 func.func @odd_heads(%q: !t, %k: !t, %v: !t) -> !t {
   %e = tensor.empty() : !t
-  // expected-remark @below {{balanced schedule of 4 ranks: 3 steps}}
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
   return %o : !t
 }
@@ -99,7 +118,7 @@ func.func @odd_heads(%q: !t, %k: !t, %v: !t) -> !t {
 // Lengths are taken to be 4096, and no step can be left out.
 // CHECK-LABEL: func @dynamic(
 // expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be static with 2 chunks for each rank (was dynamic)}}
-// expected-remark @below {{chose ring, }}
+// expected-remark-re @below {{chose striped, {{[0-9]+}} us, of 5 methods for 4 ranks; runner-up: ring, }}
 func.func @dynamic(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
   // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
   // expected-remark @below {{no step is left out, since lengths are dynamic}}
@@ -146,6 +165,7 @@ func.func @none(%q: !t) -> !t {
 // If no method can serve, ring says why.
 // expected-remark @below {{usp cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 62)}}
 // expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 62)}}
+// expected-remark @below {{striped cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
 // expected-remark @below {{ring cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
 // expected-remark @below {{allgather cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
 // expected-remark @below {{lightseq cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
@@ -185,6 +205,7 @@ func.func @linear(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
 // CHECK: attn.attention {{.*}} sequences padded(
 // expected-remark @below {{zigzag cannot serve: with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
 // expected-remark @below {{ring cannot serve}}
+// expected-remark @below {{striped cannot serve: with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
 // expected-remark @below {{lightseq cannot serve}}
 // expected-remark @below {{allgather cannot serve}}
 // expected-remark @below {{chose ulysses, }}
@@ -202,6 +223,7 @@ func.func @padded(%q: !t, %k: !t, %v: !t, %lengths: tensor<2xi32>) -> !t {
 // CHECK-LABEL: func @packed(
 // CHECK: attn.attention {{.*}} sequences packed(
 // expected-remark @below {{lightseq cannot serve: with 'sequences packed' cannot be distributed over ranks by 'lightseq'}}
+// expected-remark @below {{striped cannot serve: with 'sequences packed' cannot be distributed over ranks by 'striped'}}
 // expected-remark @below {{of 4 methods for 4 ranks}}
 func.func @packed(%q: !t, %k: !t, %v: !t, %cu: tensor<?xi32>) -> !t {
   %e = tensor.empty() : !t

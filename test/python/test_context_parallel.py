@@ -36,7 +36,9 @@ from attn.torch.process_groups import make_ranks  # noqa: E402
 from rank_threads import SECONDS, run_threads  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libattn_runtime.so").is_file(), reason="needs a build")
-METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses")
+METHODS = ("ring", "zigzag", "striped", "lightseq", "allgather", "ulysses")
+# Words of keep masks are of neighboring keys.
+METHODS_WITH_DROPOUT = tuple(method for method in METHODS if method != "striped")
 BATCH, HEADS, KEY_HEADS, LENGTH, DIM = 2, 4, 2, 96, 16
 DROPOUT, SEED = 0.25, 11
 SHORT_SECONDS = 3
@@ -541,7 +543,10 @@ def test_order_of_shards():
         shard = shard_sequence(whole, ranks, method, dim=1)
         return shard.tolist()[0], unshard_sequence(shard, ranks, method, dim=1).tolist()
 
-    for method, first, last in (("ring", [0, 1, 2, 3], [8, 9, 10, 11]), ("zigzag", [0, 1, 10, 11], [4, 5, 6, 7])):
+    for method, first, last in (
+        ("ring", [0, 1, 2, 3], [8, 9, 10, 11]), ("zigzag", [0, 1, 10, 11], [4, 5, 6, 7]),
+        ("striped", [0, 3, 6, 9], [2, 5, 8, 11]),
+    ):  # fmt: skip
         found = run_threads(3, functools.partial(body, method=method))
         assert (found[0][0], found[2][0]) == (first, last)
         assert all(result[1] == whole.tolist() for result in found)
@@ -763,7 +768,10 @@ def test_refusals_of_shards():
             with pytest.raises(UnsupportedError) as error:
                 context_parallel(sdpa, ranks, "ulysses")(query, key, key, enable_gqa=True)
             texts.append(str(error.value))
-        for arguments in ((torch.add,), (sdpa, None, "striped"), (sdpa, 3)):
+        with pytest.raises(UnsupportedError) as error:
+            context_parallel(sdpa, ranks, "striped")(heads, heads, heads, dropout_p=0.5)
+        texts.append(str(error.value))
+        for arguments in ((torch.add,), (sdpa, None, "tree"), (sdpa, 3)):
             with pytest.raises(AttnError) as error:
                 context_parallel(*arguments[:1], *(arguments[1:] or [ranks]))
             texts.append(str(error.value))
@@ -776,13 +784,17 @@ def test_refusals_of_shards():
         assert texts[3].startswith("query has 3 heads, which must be a multiple of 2, the number of ranks")
         assert texts[4].startswith("key has 3 heads, which must be a multiple or a divisor of 2, the number of ranks")
         assert texts[5] == (
+            "dropout_p is 0.5, which the method striped does not have: words of keep masks are of neighboring keys, and "
+            "a rank has none; choose another method"
+        )
+        assert texts[6] == (
             "function is add; pass sdpa, flex_attention, varlen_attn, flash_attn_varlen_func, linear_attention or "
             "gated_delta_rule of attn.torch"
         )
-        assert texts[6] == (
-            "method is 'striped'; it must be one of ring, zigzag, lightseq, allgather, ulysses, usp, distattention"
+        assert texts[7] == (
+            "method is 'tree'; it must be one of ring, zigzag, striped, lightseq, allgather, ulysses, usp, distattention"
         )
-        assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[7]
+        assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[8]
 
 
 #
@@ -811,6 +823,8 @@ def compute_results():
         attention = context_parallel(sdpa, method=method, timeout=SECONDS)
         causal = functools.partial(attention, is_causal=True, enable_gqa=True, return_lse=True)
         results["causal", method] = on_shards(causal, None, method, make_inputs())
+        if method not in METHODS_WITH_DROPOUT:
+            continue
         results["dropout", method] = show_dropout(attention, None, method)
         dropped = functools.partial(attention, dropout_p=DROPOUT, enable_gqa=True, return_lse=True)
         torch.manual_seed(SEED)
@@ -940,7 +954,7 @@ def check_dropout(results):
     torch.manual_seed(SEED)
     whole = functools.partial(sdpa, dropout_p=DROPOUT, enable_gqa=True, return_lse=True)
     with_gradients = differentiate(whole, *inputs)
-    for method in METHODS:
+    for method in METHODS_WITH_DROPOUT:
         assert torch.equal(results["dropout", method], expected)
         check(results["dropout gradients", method], [tensor.double() for tensor in with_gradients])
 

@@ -41,7 +41,7 @@ def test_bytes(ranks):
     rows = get_rows("llama3-8b", length, "fwd", (2, 8, 64))
     keys = get_key_bytes("llama3-8b", length, ranks)
     # Of a causal ring, all but the last ranks pass on as many keys as there are ranks before.
-    for method in ("ring", "zigzag", "allgather"):
+    for method in ("ring", "zigzag", "striped", "allgather"):
         assert rows[ranks, method]["bytes_sent"] == pytest.approx((ranks - 1) * keys)
     heads, key_heads, dim, _ = LAYERS["llama3-8b"]
     # Rank 0 of a balanced schedule sends its keys to half of the ranks, and outputs and log-sum-exps in f32 to the other
@@ -75,13 +75,16 @@ def test_gradient_bytes():
 @pytest.mark.parametrize("ranks", [2, 8, 64])
 def test_long_causal_sequences(ranks, mode):
     """Where kernels take all of the time, the last rank of a contiguous ring attends to 2 n - 1 of n * n halves of
-    pairs of chunks, and each rank of zigzag to as many as the others."""
+    pairs of chunks, and each rank of zigzag and striped to as many as the others."""
     rows = get_rows("llama3-8b", 1 << 22, mode, (2, 8, 64))
     one, zigzag = rows[1, "one"]["seconds"], rows[ranks, "zigzag"]["seconds"]
     assert zigzag == pytest.approx(RANK_MASK_FACTOR * one / ranks, rel=0.06)
     assert rows[ranks, "ring"]["seconds"] == pytest.approx(zigzag * (2 * ranks - 1) / ranks, rel=0.06)
     assert rows[ranks, "ring"]["imbalance"] == pytest.approx((2 * ranks - 1) / ranks, rel=0.06)
     assert rows[ranks, "zigzag"]["imbalance"] == pytest.approx(1, rel=0.01)
+    # Each pair of ranks has a half of its tiles, and the ones on the diagonal.
+    assert rows[ranks, "striped"]["seconds"] == pytest.approx(zigzag, rel=0.03)
+    assert rows[ranks, "striped"]["imbalance"] == pytest.approx(1, rel=0.001)
     # In the last step of a balanced schedule, half of the ranks have no pair.
     balanced, ring = rows[ranks, "lightseq"], rows[ranks, "ring"]
     assert balanced["imbalance"] == pytest.approx((ranks + 1) / ranks, rel=0.06)
@@ -124,7 +127,7 @@ def test_tables(tmp_path):
     assert [line.split(" | ")[0].strip("| ") for line in lines[4:]] == ["64k", "64k", "1m", "1m"]
     assert all(line.count("**") == 2 for line in lines[4:])
     # No more ranks than heads, and more than a host has.
-    assert lines[5].split(" | ")[6] == "-" and lines[4].split(" | ")[7] == "-"
+    assert lines[5].split(" | ")[7] == "-" and lines[4].split(" | ")[8] == "-"
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- simulated -->\nold\n<!-- /simulated -->\nafter\n")
     assert run(*few, "--document", page, "--json", tmp_path / "rows.json").returncode == 0
@@ -182,12 +185,12 @@ def test_choose_method(gradients):
         assert choose_method(*tensors, rank, is_causal=True, gradients=gradients) == "zigzag"
     # Ranks attend to the keys of a neighbor alone. Gradients of all keys are many.
     window = masks.sliding_window(100, 0)
-    assert choose_method(*tensors, group[0], window, gradients=gradients) != "zigzag"
-    # Lengths are odd for zigzag, and the numbers of heads for ulysses.
+    assert choose_method(*tensors, group[0], window, gradients=gradients) not in ("zigzag", "striped")
+    # Lengths are odd for zigzag, and the numbers of heads for ulysses. Striped takes any.
     odd = make_tensors(torch, 8, 2, 8196)
     assert choose_method(*odd, group[0], is_causal=True, gradients=gradients) == "ulysses"
     odd = make_tensors(torch, 6, 2, 8196)
-    assert choose_method(*odd, group[0], is_causal=True, gradients=gradients) == "lightseq"
+    assert choose_method(*odd, group[0], is_causal=True, gradients=gradients) == "striped"
     with pytest.raises(AttnError, match="no method can shard such tensors: dimension 2 of 'query' must be a multiple"):
         choose_method(*make_tensors(torch, 8, 2, 8191), group[0], gradients=gradients)
     with pytest.raises(UnsupportedError, match="attn_mask is a Tensor"):

@@ -111,7 +111,8 @@ struct Flags {
       "shard-method",
       cl::desc(
           "How ranks get the keys and values of one another: ring, zigzag, "
-          "lightseq, allgather, ulysses or usp, as in attn-shard-attention"),
+          "striped, lightseq, allgather, ulysses or usp, as in "
+          "attn-shard-attention"),
       cl::init("ring"), cl::value_desc("method"), cl::cat(category)};
   cl::opt<int64_t> ulyssesDegree{
       "ulysses-degree",

@@ -52,8 +52,8 @@ Several ranks
                           parts of each rank, and join the outputs. All other
                           options do what they do for the whole. Functions run
                           on the host, and lengths must be static
-  --shard-method=METHOD   ring (the default), zigzag, lightseq, allgather,
-                          ulysses or usp
+  --shard-method=METHOD   ring (the default), zigzag, striped, lightseq,
+                          allgather, ulysses or usp
   --ulysses-degree=N      the neighboring ranks that exchange heads for positions
                           with usp
   --transport=HOW         threads: ranks are threads of this process; mpi: they
@@ -220,10 +220,10 @@ std::string OptionParser::parseChoice(const std::string &name,
   }
   if (name == "shard-method") {
     options.shardMethod = value;
-    return isOneOf(
-               {"ring", "zigzag", "lightseq", "allgather", "ulysses", "usp"})
+    return isOneOf({"ring", "zigzag", "striped", "lightseq", "allgather",
+                    "ulysses", "usp"})
                ? ""
-               : "ring, zigzag, lightseq, allgather, ulysses or usp";
+               : "ring, zigzag, striped, lightseq, allgather, ulysses or usp";
   }
   options.transport = value;
   return isOneOf({"auto", "threads", "mpi"}) ? "" : "auto, threads or mpi";

@@ -73,7 +73,9 @@ static void forEachPiece(const HostTensor &whole, const HostTensor &shard,
   // The last dimension is contiguous in memory, in any layout.
   auto last = static_cast<int32_t>(shape.size()) - 1;
   bool isLast = *dim == last;
-  int64_t rowLength = isLast ? chunkLength : shape[last];
+  int64_t rowLength = shape[last];
+  if (isLast)
+    rowLength = placement.getRunLength(chunkLength);
   int64_t numRows = rowLength ? shard.getNumElements() / rowLength : 0;
   for (int64_t row = 0; row < numRows; ++row) {
     int64_t rest = row * rowLength, from = 0, to = 0;
@@ -82,9 +84,7 @@ static void forEachPiece(const HostTensor &whole, const HostTensor &shard,
       rest /= shape[d];
       to += position * shard.getStrides()[d];
       if (d == *dim)
-        position += (placement.getChunk(rank, position / chunkLength) -
-                     position / chunkLength) *
-                    chunkLength;
+        position = placement.getPosition(rank, position, chunkLength);
       from += position * whole.getStrides()[d];
     }
     copy(from, to, rowLength);

@@ -22,7 +22,8 @@ class Placement {
 public:
   /// `method` and `ulyssesDegree` are options of attn-run.
   Placement(int32_t ranks, const std::string &method, int32_t ulyssesDegree)
-      : ranks(ranks), groupRanks(method == "usp" ? ulyssesDegree : 1) {
+      : ranks(ranks), groupRanks(method == "usp" ? ulyssesDegree : 1),
+        isStriped(method == "striped") {
     bool hasGroups = method == "usp" && ulyssesDegree < ranks;
     chunksPerRank = method == "zigzag" || hasGroups ? 2 : 1;
   }
@@ -43,10 +44,25 @@ public:
     return getNumChunks() - (group + 1) * groupRanks + ofGroup - groupRanks;
   }
 
+  /// How many rows of a chunk of `chunkLength` rows are neighbors in the whole.
+  int64_t getRunLength(int64_t chunkLength) const {
+    return isStriped ? 1 : chunkLength;
+  }
+  /// The position, in the whole, of row `row` of a rank, of which chunks have
+  /// `chunkLength` rows.
+  int64_t getPosition(int32_t rank, int64_t row, int64_t chunkLength) const {
+    if (isStriped)
+      return row * ranks + rank;
+    int64_t index = row / chunkLength;
+    return row + (getChunk(rank, index) - index) * chunkLength;
+  }
+
 private:
   int32_t ranks;
   /// Neighboring ranks that exchange heads for positions.
   int64_t groupRanks;
+  /// Whether ranks have every position number `ranks`.
+  bool isStriped;
   int64_t chunksPerRank;
 };
 

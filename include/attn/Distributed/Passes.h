@@ -26,6 +26,8 @@ enum class ShardMethod {
   Ring,
   /// The same, with chunks from both ends of the sequence on each rank.
   Zigzag,
+  /// A ring in which each rank has every position number `ranks`.
+  Striped,
   /// The keys of one rank in a step, or its queries, of which the results are
   /// returned.
   LightSeq,

@@ -47,6 +47,23 @@ def AttnShardAttentionPass
     mask, each rank then attends to as many pairs. Attention to each chunk of keys is
     an operation of its own. Lengths must be static.
 
+    `striped` is a ring of Striped Attention (Brandon et al. 2023, arXiv:2311.09431): of
+    `n = ranks` ranks, rank `r` has the positions `r`, `r + n`, `r + 2 n` and so on, so that
+    row `i` of its tensors has position `i * n + r`. In step `t`, the keys of a rank are of
+    rank `r - t`, modulo `n`, and row `j` of them has position `(j + d) * n + r - t`, with
+    `d = 1` for the ranks below `t`, and `d = 0` for the others. So causal masks and windows
+    are masks of the rows `i` and `j + d`:
+
+    | mask | in step `t` |
+    |---|---|
+    | `#attn.causal` | `#attn.causal`: without its diagonal for ranks below `t` |
+    | `#attn.sliding_window<left = l, right = r>` | `#attn.sliding_window<left = floor((l - t) / n), right = floor((r + t) / n)>`, from row 1 on if `left` is -1 |
+    | others, and regions that use positions | a region with the positions of rows |
+
+    `positions` has `d` as the first key, and the lengths of the shard. Causal masks leave all
+    ranks half of each step, tiles of the other half are skipped, and windows leave steps out.
+    With `dropout` and `sequences` it is an error.
+
     `lightseq` is the balanced schedule of DISTFLASHATTN (Li et al. 2023, arXiv:2310.03294).
     Ranks have the chunks of `ring`. In step `t`, rank `r` computes one pair of chunks: of
     its queries and the keys of rank `r - t`, modulo `ranks`, or, as a helper, of the
@@ -172,7 +189,7 @@ def AttnShardAttentionPass
     | method | `dquery` | `dkey`, `dvalue` |
     |---|---|---|
     | `allgather` | of all keys at once | of all keys; ranks exchange their parts (`attn.comm.all_to_all`) and add them up |
-    | `ring`, `zigzag` | the sum of all steps | follow their keys; each rank adds its part; the last holder returns the total |
+    | `ring`, `zigzag`, `striped` | the sum of all steps | follow their keys; each rank adds its part; the last holder returns the total |
     | `lightseq` | the sum of all steps and of what helpers return | go directly to the owner of the keys, one step later |
     | `ulysses` | of some heads, sent to the ranks of the positions | the same; what several ranks have of a head is added up in f32 |
     | `usp` | the sum of all steps, sent as with `ulysses` | follow their keys as in a ring, and are sent as with `ulysses` |
@@ -238,8 +255,8 @@ def AttnShardAttentionPass
     `ranks` devices of the module (`attn.device`, or the default device of `target`). A
     remark on the first function names it, with the degree of `usp`, the runner-up, and why
     other methods cannot serve. `usp` with one group, or with groups of one rank, is left
-    out. Callers must know the method and the degree, since `zigzag` and `usp` change which
-    positions a rank has. With linear attention in the module, it takes `allgather`.
+    out. Callers must know the method and the degree, since `zigzag`, `striped` and `usp` change
+    which positions a rank has. With linear attention in the module, it takes `allgather`.
 
     The pass runs before scheduling. An attention or a gradient that it cannot
     distribute is an error:
@@ -250,6 +267,7 @@ def AttnShardAttentionPass
       depends on positions, as a causal mask of one query does not
     - `sequences padded` with another method than `ulysses`, and `sequences` with
       `lightseq`, with `usp` of several groups, and with `dropout`
+    - `dropout` and `sequences` with `striped`
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
       chunks in which no word of a keep mask begins
     - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`; the
@@ -271,6 +289,8 @@ def AttnShardAttentionPass
                clEnumValN(::mlir::attn::ShardMethod::Zigzag, "zigzag",
                           "the same, with chunks from both ends of the "
                           "sequence on each rank"),
+               clEnumValN(::mlir::attn::ShardMethod::Striped, "striped",
+                          "the same, with every n-th position on each rank"),
                clEnumValN(::mlir::attn::ShardMethod::LightSeq, "lightseq",
                           "the keys of one rank in a step, or its queries, "
                           "so that all ranks compute as many pairs of chunks"),

@@ -52,6 +52,7 @@ from attn.torch.process_groups import Ranks, agree, find_place, find_ranks, make
 from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa, varlen_attn
 from attn.torch.shard_methods import (
     SEGMENTS,
+    STRIPED,
     check_method,
     chunks_of_rank,
     describe_method,
@@ -146,7 +147,7 @@ def check_heads(method: str, ranks: int, heads: int, key_heads: int, value_heads
     """Whether each rank can have as many heads as the others."""
     degree = find_degree(method, ranks)
     what = f"{degree}, {'the number of ranks' if method == 'ulysses' else 'ulysses_degree'}"
-    others = f"with the method {method.split()[0]}; the methods ring, zigzag, lightseq and allgather take any"
+    others = f"with the method {method.split()[0]}; the methods ring, zigzag, striped, lightseq and allgather take any"
     if heads % degree:
         raise UnsupportedError(f"query has {heads} heads, which must be a multiple of {what}, {others}")
     for name, shared in (("key", key_heads), ("value", value_heads)):
@@ -416,6 +417,11 @@ def _attend(
             f"query, key or value requires a gradient, which the method {method} does not have; call it under "
             "torch.no_grad(), or choose another method"
         )
+    if kind.dropout_p and method == STRIPED:
+        raise UnsupportedError(
+            f"dropout_p is {kind.dropout_p}, which the method {method} does not have: words of keep masks are of "
+            "neighboring keys, and a rank has none; choose another method"
+        )
     rng = None
     if kind.dropout_p:
         # Ranks drop what one process with the seed of the first rank does.
@@ -660,7 +666,8 @@ def context_parallel(
 
     ``group`` is a process group of ``torch.distributed``, a ``DeviceMesh`` of one dimension, None for all processes, or
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in
-    which causal masks leave all ranks equally much; "lightseq", in which ranks that would be idle in a ring compute for
+    which causal masks leave all ranks equally much; "striped", another one, in which rank ``r`` of ``n`` has the
+    positions ``r``, ``r + n``, ``r + 2 n`` and so on, without dropout; "lightseq", in which ranks that would be idle in a ring compute for
     others; "allgather", in which each rank gets all keys at once; "ulysses", in which ranks exchange heads for
     positions, so that each attends with all positions of some heads: the number of ranks must divide the number of
     query heads, and of key heads and of value heads it must be a divisor or a multiple; or "usp", in which groups of
@@ -724,8 +731,9 @@ def shard_sequence(
     ulysses_degree: Optional[int] = None,
 ) -> Tensor:
     """The shard of this rank of a tensor that all ranks have: a part of its positions, dimension ``dim``. With
-    "zigzag", a rank has two parts, one from either end. With "usp", a group of ``ulysses_degree`` neighboring ranks has
-    such parts, and each rank an equal part of these, one behind the other."""
+    "zigzag", a rank has two parts, one from either end. With "striped", rank ``r`` of ``n`` has the positions ``r``,
+    ``r + n``, ``r + 2 n`` and so on. With "usp", a group of ``ulysses_degree`` neighboring ranks has parts as with
+    "zigzag", and each rank an equal part of these, one behind the other."""
     check_method(method, ulysses_degree)
     group, ulysses_degree = resolve_mesh(group, method, ulysses_degree)
     rank, size = find_place(group)
@@ -736,6 +744,8 @@ def shard_sequence(
             f"dimension {dim} has {length} positions, which must be a multiple of {len(order)} for {size} ranks "
             f"with the method {method}"
         )
+    if method == STRIPED:
+        return tensor.index_select(dim, torch.arange(rank, length, size, device=tensor.device))
     chunks, of_rank = tensor.chunk(len(order), dim), len(order) // size
     wanted = order[rank * of_rank : (rank + 1) * of_rank]
     return torch.cat([chunks[chunk] for chunk in wanted], dim)
@@ -760,5 +770,8 @@ def unshard_sequence(
     facts = {"a tensor of the shape": str(tuple(tensor.shape)), "the dtype": str(tensor.dtype), "method": method}
     agree(ranks, facts)
     shards = _gather(tensor.detach(), ranks.name)
+    if method == STRIPED:
+        dim %= tensor.dim()
+        return torch.stack(tuple(shards), dim + 1).flatten(dim, dim + 1)
     chunks = [chunk for shard in shards for chunk in shard.chunk(of_rank, dim)]
     return torch.cat([chunks[order.index(number)] for number in range(len(order))], dim)

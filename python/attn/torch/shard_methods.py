@@ -7,9 +7,11 @@ from typing import Any, List, Optional, Tuple
 
 from attn.errors import AttnError
 
-METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses", "usp", "distattention")
+METHODS = ("ring", "zigzag", "striped", "lightseq", "allgather", "ulysses", "usp", "distattention")
 #: In which all ranks have all queries.
 SEGMENTS = "distattention"
+#: In which each rank of ``n`` has every ``n``-th position.
+STRIPED = "striped"
 #: In which groups of ranks exchange heads for positions, and form a ring.
 GROUPS = "usp"
 _DEGREE = "ulysses-degree="

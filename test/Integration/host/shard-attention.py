@@ -47,9 +47,11 @@ TIME_LIMIT_MS = 120000
 SHORT_LIMIT_MS = 500
 SEND_RECV, ALL_GATHER, ALL_TO_ALL = 0, 1, 2  # attn_comm_kind
 # Functions of gradients: with the results of attention as arguments, or with the attention, and their names.
-RINGS = ("ring", "zigzag")
-METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses", "usp2")
+RINGS = ("ring", "zigzag", "striped")
+METHODS = ("ring", "zigzag", "striped", "lightseq", "allgather", "ulysses", "usp2")
 BALANCED = "lightseq"
+# Ranks have every n-th position. Words of keep masks are of neighbors, so that there is no dropout.
+STRIPED = "striped"
 # Unified sequence parallelism, with the number of ranks that exchange heads: two, or as many as there are heads, and so
 # more than heads of keys.
 GROUPS = ("usp2", "usp4")
@@ -335,7 +337,7 @@ class RandomCases:
         if method in GROUPS:
             ranks = degree_of(method) * self.rng.randint(2, 8 // degree_of(method))
         dropout = None
-        if maybe(0.3):
+        if maybe(0.3) and method != STRIPED:
             name, rounds = self.rng.choice([("philox", 7), ("arx", 6), ("threefry", 20)])
             dropout = Dropout(self.rng.choice([0.25, 0.5]), name, rounds)
         # Chunks are equally long, and with dropout words of keep masks begin at them.
@@ -584,6 +586,8 @@ def positions_of(method, rank, ranks, length):
         degree = degree_of(method)
         of_group = positions_of("zigzag", rank // degree, ranks // degree, length)
         return of_group.reshape(degree, -1)[rank % degree]
+    if method == STRIPED:
+        return np.arange(length).reshape(-1, ranks)[:, rank]
     if method != "zigzag":
         return np.arange(length).reshape(ranks, -1)[rank]
     chunks = np.arange(length).reshape(2 * ranks, -1)
@@ -988,9 +992,11 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
 def make_checks(tester, method, gradients):
     """The checks of a method with their names and numbers of ranks, of attention or of its gradients."""
     kinds = (ALONE, WITH_ATTENTION) if gradients else (None,)
-    for number, case in enumerate(CASES + SEGMENT_CASES * (method == SEGMENTS) + [FIVE_RANKS] * (method == BALANCED)):
+    for number, case in enumerate(CASES + SEGMENT_CASES * (method == SEGMENTS) + [FIVE_RANKS] * (method in (BALANCED, STRIPED))):
         # Chunks of zigzag are slices, whose lengths must be static.
         if method in ("zigzag", *GROUPS) and case.dynamic:
+            continue
+        if method == STRIPED and case.dropout:
             continue
         # The larger group has cases whose heads matter, on two groups.
         if method == "usp4" and case.name not in GROUP_CASES:
@@ -1000,7 +1006,7 @@ def make_checks(tester, method, gradients):
         if gradients and case.name != "causal" and method in others and method != others[number % 4]:
             continue
         usual = {"zigzag": 2 if gradients else 4, "usp4": 8}.get(method, 5 if case is FIVE_RANKS else 4)
-        counts = {"ulysses": (1, 2, 4), "usp2": (2, 4, 6, 8), "usp4": (8,), BALANCED: (1, 2, 3, 4, 6)}.get(
+        counts = {"ulysses": (1, 2, 4), "usp2": (2, 4, 6, 8), "usp4": (8,), BALANCED: (1, 2, 3, 4, 6), STRIPED: (1, 2, 3, 4, 6)}.get(
             method, (1, 2, 3, 6)
         )
         if case.name == "one_query":
@@ -1014,7 +1020,7 @@ def make_checks(tester, method, gradients):
     if method == "usp4":
         return
     # There are two heads.
-    for ranks in {"ulysses": (2,), "usp2": (4,)}.get(method, (2, 4)):
+    for ranks in {"ulysses": (2,), "usp2": (4,), STRIPED: ()}.get(method, (2, 4)):
         check_bits = tester.check_gradient_bits if gradients else tester.check_bits
         yield f"bits {ranks}", ranks, partial(check_bits, method, ranks)
     for kind in kinds:
