@@ -253,8 +253,10 @@ AttentionShard::Values AttentionShard::emitHeads(ArrayRef<RingStep> steps) {
   ShardPlace place;
   if (steps.empty())
     place = emitHeadPositions(ranks, query, ofHeads.key);
-  Values ofRank = getValues(emitAttention(
-      query, ofHeads, place, emitCleared(destination), emitSinksOfRank(ranks)));
+  // So do their destinations.
+  Partial cleared = steps.empty() ? emitCleared(destination) : destination;
+  Values ofRank = getValues(
+      emitAttention(query, ofHeads, place, cleared, emitSinksOfRank(ranks)));
   if (!steps.empty())
     ofRank = emitRingOfHeads(ofRank.front().getDefiningOp(), ranks, steps);
   int64_t heads = getDimSize(attention.getQuery(), headsDim);

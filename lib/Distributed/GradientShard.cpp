@@ -174,10 +174,12 @@ GradientShard::Values GradientShard::emitHeads(ArrayRef<RingStep> steps) {
   // What several ranks have of a head are terms of a sum.
   auto emitNew = [&](Value whole, Value chunk) {
     bool isSum = getDimSize(chunk, headsDim) % ranks.ranks != 0;
-    Type type = isSum ? b.getF32Type() : getElementTypeOrSelf(chunk);
-    return emitNewRows(getTensorType(whole).clone(type), whole);
+    RankedTensorType type = getTensorType(whole).clone(
+        isSum ? b.getF32Type() : getElementTypeOrSelf(chunk));
+    // Steps of a ring have destinations of their own.
+    return steps.empty() ? emitNewRows(type, whole) : emitEmpty(b, type, whole);
   };
-  // Steps of a ring have positions of their own.
+  // Steps of a ring have positions of their own, too.
   ShardPlace place;
   if (steps.empty())
     place = emitHeadPositions(ranks, query, ofHeads.key);

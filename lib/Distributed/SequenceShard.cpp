@@ -39,16 +39,16 @@ std::string attn::whyNotShardSequences(AttentionOpInterface op,
   if (*layout == SequenceLayout::Padded &&
       (ring.getNumChunks() != 1 || placement.isBalanced))
     return "with " + name + " can be distributed over ranks only by 'ulysses'";
-  bool hasGroups = placement.ulyssesDegree > 1 && ring.ranks > 1;
-  if (placement.isBalanced || hasGroups)
-    return "with " + name + " cannot be distributed over ranks by '" +
-           (hasGroups ? "usp" : "lightseq") +
-           "', but by 'ring', 'zigzag', 'allgather', 'ulysses' or "
-           "'distattention'";
-  if (op.getDropoutAttr())
+  if (placement.isBalanced)
     return "with " + name +
-           " and 'dropout' cannot be distributed over ranks: it drops "
-           "probabilities by positions within sequences, and a rank has others";
+           " cannot be distributed over ranks by 'lightseq', but by 'ring', "
+           "'zigzag', 'allgather', 'ulysses', 'usp' or 'distattention'";
+  if (op.getDropoutAttr() && ring.getNumChunks() != 1)
+    return "with " + name +
+           " and 'dropout' can be distributed over ranks only by 'ulysses': "
+           "the "
+           "rows of a rank begin anywhere in a sequence, and words of keep "
+           "masks at multiples of 16 positions in it";
   return "";
 }
 
@@ -298,7 +298,7 @@ static Value emitBoundary(ImplicitLocOpBuilder &b, Value boundaries,
 
 Value attn::emitInSequences(ImplicitLocOpBuilder &b, Value value,
                             Value destination, Value boundaries,
-                            SequenceLayout layout, Value first) {
+                            SequenceLayout layout, const RowPlace &place) {
   RankedTensorType type = getTensorType(destination);
   RankedTensorType sized = getTensorType(value).clone(type.getShape());
   if (sized != value.getType())
@@ -317,14 +317,22 @@ Value attn::emitInSequences(ImplicitLocOpBuilder &b, Value value,
     maps.push_back(AffineMap::get(rank, 0, b.getAffineDimExpr(0)));
   }
   maps.push_back(identity);
-  Value firstRow = emitWord(b, first);
+  auto word = [&](Value value) { return value ? emitWord(b, value) : value; };
+  RowPlace words{word(place.first), word(place.half), word(place.second)};
   SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
   auto generic = linalg::GenericOp::create(
       b, type, inputs, destination, maps, loops,
       [&](OpBuilder &body, Location loc, ValueRange arguments) {
         Value row = linalg::IndexOp::create(body, loc, sequenceDim);
         row = arith::IndexCastOp::create(body, loc, body.getI32Type(), row);
-        row = arith::AddIOp::create(body, loc, row, firstRow);
+        Value first = words.first;
+        if (words.half) {
+          Value isFirst = arith::CmpIOp::create(
+              body, loc, arith::CmpIPredicate::slt, row, words.half);
+          first =
+              arith::SelectOp::create(body, loc, isFirst, first, words.second);
+        }
+        row = arith::AddIOp::create(body, loc, row, first);
         auto compare = [&](arith::CmpIPredicate kind, Value bound) -> Value {
           return arith::CmpIOp::create(body, loc, kind, row, bound);
         };
@@ -411,6 +419,8 @@ void attn::assignPlace(Operation *shard, const ShardPlace &place) {
   else
     assignOperands(cast<AttentionGradOp>(shard), place);
   IRRewriter rewriter(shard->getContext());
+  if (place.positions && op.hasSequences())
+    op.setDropoutOnly(true);
   if (place.isFull || place.localMask)
     op.removeMaskAttr();
   if (place.isFull && !op.getMaskMod().empty())

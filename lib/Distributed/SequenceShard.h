@@ -76,12 +76,18 @@ Value emitBoundariesUpTo(ImplicitLocOpBuilder &b, Value boundaries, Value end);
 Value emitFirstPositions(ImplicitLocOpBuilder &b, Value boundaries,
                          Value first);
 
+/// Where the rows of a tensor are in the whole: row `i` is row `first + i`. If
+/// `half` is not null, rows from number `half` on are rows `second + i`.
+struct RowPlace {
+  Value first, half = nullptr, second = nullptr;
+};
+
 /// Emits `value` in the type of `destination`: the rows that belong to a
 /// sequence of `boundaries`, or of lengths if `layout` says so. Other rows keep
-/// the contents of `destination`. `first` is the number of the first row in the
-/// whole.
+/// the contents of `destination`.
 Value emitInSequences(ImplicitLocOpBuilder &b, Value value, Value destination,
-                      Value boundaries, SequenceLayout layout, Value first);
+                      Value boundaries, SequenceLayout layout,
+                      const RowPlace &place);
 
 /// Emits entry `at` of `tensor`, of positions, as an index. The analysis of
 /// masks relies on the largest position.
@@ -92,7 +98,8 @@ Value emitPositionEntry(OpBuilder &builder, Location loc, Value tensor,
 struct ShardPlace {
   ShardPlace(Value positions = nullptr) : positions(positions) {}
 
-  /// The operand `positions`; null if it makes no difference.
+  /// The operand `positions`; null if it makes no difference. Of sequences, for
+  /// random numbers alone.
   Value positions;
   /// The boundaries of sequences within the shard; null if they are the same as
   /// in the whole.

@@ -129,6 +129,12 @@ ShardPlace ShardEmitter::emitHeadPositions(const HeadGroup &ranks, Value query,
     place.localMask = op.getMaskAttr();
     if (usesHeadInRegions(op))
       place.firstHead = emitFirstHead(ranks);
+    if (op.getDropoutAttr()) {
+      FirstPositions first;
+      first.head = emitFirstHead(ranks);
+      place.positions =
+          emitPositions(first, emitLength(query), emitLength(key));
+    }
     return place;
   }
   auto isEmpty = [](Region &region) { return region.empty(); };
@@ -316,6 +322,9 @@ ShardPlace ShardEmitter::emitPlaceInSequences(const RingStep &step,
   place.firstKeys = keysOfSlot.firstPositions;
   if (sees)
     place.firstQueries = queriesOfSlot.firstPositions;
+  if (group.ranks > 1 && usesHeadInRegions(op))
+    place.firstHead =
+        group.emitFirstHead(b, getDimSize(op.getQuery(), headsDim));
   return place;
 }
 
@@ -337,19 +346,46 @@ void ShardEmitter::emitPlacesInSequences(const RingStep &step) {
         places[query * slots + key] = emitPlaceInSequences(step, query, key);
 }
 
+RowPlace ShardEmitter::emitRowPlace(Value length, int64_t slot) {
+  auto multiply = [&](Value lhs, Value rhs) {
+    return b.createOrFold<arith::MulIOp>(lhs, rhs);
+  };
+  if (placement.ulyssesDegree == 1 || placement.chunksPerRank == 1)
+    return {multiply(emitChunk(rank, slot), length)};
+  // A rank has an equal part of both chunks of its group, one behind the other.
+  Value degree = index(placement.ulyssesDegree);
+  Value ofRank = multiply(arith::RemUIOp::create(b, rank, degree), length);
+  Value chunk = b.createOrFold<arith::DivUIOp>(multiply(length, degree),
+                                               index(placement.chunksPerRank));
+  Value group = arith::DivUIOp::create(b, rank, degree);
+  Value last = index(placement.getRing().getChunk(0, /*slot=*/1) - 1);
+  auto getFirst = [&](Value chunksBefore) -> Value {
+    return arith::AddIOp::create(b, ofRank, multiply(chunksBefore, chunk));
+  };
+  return {getFirst(group), arith::SubIOp::create(b, chunk, ofRank),
+          getFirst(arith::SubIOp::create(b, last, group))};
+}
+
 Value ShardEmitter::emitRows(Value value, Value destination, Value boundaries,
                              int64_t slot) {
-  Value length = emitLength(destination);
-  Value first = b.createOrFold<arith::MulIOp>(emitChunk(rank, slot), length);
+  RowPlace place = emitRowPlace(emitLength(destination), slot);
   if (boundaries == op.getQuerySequences() && placement.allHaveQueries)
-    first = index(0);
+    place = {index(0)};
   return emitInSequences(b, value, destination, boundaries,
-                         *op.getSequenceLayout(), first);
+                         *op.getSequenceLayout(), place);
 }
 
 bool ShardEmitter::isNew(Value destination) {
-  if (auto slice = destination.getDefiningOp<tensor::ExtractSliceOp>())
-    destination = slice.getSource();
+  // Slots of a new tensor are written one after another.
+  for (Operation *op = destination.getDefiningOp(); op;
+       op = destination.getDefiningOp()) {
+    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+      destination = slice.getSource();
+    else if (auto slice = dyn_cast<tensor::InsertSliceOp>(op))
+      destination = slice.getDest();
+    else
+      break;
+  }
   return isa_and_present<tensor::EmptyOp, bufferization::AllocTensorOp>(
       destination.getDefiningOp());
 }
@@ -364,6 +400,8 @@ Value ShardEmitter::emitQueryRows(Value value, Value destination,
 Value ShardEmitter::emitKeyRows(Value value, Value destination) {
   if (!op.hasSequences() || isNew(destination))
     return emitRounded(b, value, destination);
+  if (placement.ulyssesDegree > 1)
+    return emitRows(value, destination, op.getKeySequences(), /*slot=*/0);
   for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot) {
     Value rows = emitRows(emitSlot(value, slot), emitSlot(destination, slot),
                           op.getKeySequences(), slot);

@@ -203,6 +203,9 @@ private:
   /// Emits the places of all shards of `step`, before anything that runs
   /// concurrently or on some ranks alone.
   void emitPlacesInSequences(const RingStep &step);
+  /// Where the rows of this rank in `slot` are, `length` rows of a tensor. With
+  /// groups of ranks, a tensor has both slots of these.
+  RowPlace emitRowPlace(Value length, int64_t slot);
   /// `value` in `destination`, with the rows of this rank in `slot`, where
   /// these belong to a sequence of `boundaries`.
   Value emitRows(Value value, Value destination, Value boundaries,

@@ -27,7 +27,7 @@ std::string attn::whyNotStripe(AttentionOpInterface op,
       "'allgather'";
   if (std::optional<SequenceLayout> layout = op.getSequenceLayout())
     return ("with 'sequences " + stringifySequenceLayout(*layout) + "' " +
-            others + ", 'ulysses' or 'distattention'")
+            others + ", 'ulysses', 'usp' or 'distattention'")
         .str();
   if (op.getDropoutAttr())
     return ("with 'dropout' " + others +
@@ -131,8 +131,7 @@ StripedMask attn::getStripedMask(AttentionOpInterface op, int64_t step,
   if (right && *right < 0)
     striped.mask = NoneAttr::get(context);
   else
-    striped.mask =
-        SlidingWindowAttr::get(context, left, right, rows.alignment);
+    striped.mask = SlidingWindowAttr::get(context, left, right, rows.alignment);
   return striped;
 }
 

@@ -51,7 +51,7 @@ func.func @packed_queries(%q: !t, %k: !t, %v: !t, %out: !t, %cu: tensor<2xi32>, 
 
 !t = tensor<1x2x64x16xf32>
 func.func @dropout_of_sequences(%q: !t, %k: !t, %v: !t, %out: !t, %s: tensor<?xi32>, %seed: i64) -> !t {
-  // expected-error @below {{'attn.attention' op with 'sequences packed' and 'dropout' cannot be distributed over ranks: it drops probabilities by positions within sequences, and a rank has others}}
+  // expected-error @below {{'attn.attention' op with 'sequences packed' and 'dropout' can be distributed over ranks only by 'ulysses': the rows of a rank begin anywhere in a sequence, and words of keep masks at multiples of 16 positions in it}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
       sequences packed(%s, %s : tensor<?xi32>, tensor<?xi32>)
       dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %seed, %seed : i64, i64) -> !t

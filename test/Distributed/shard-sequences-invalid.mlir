@@ -4,7 +4,7 @@
 
 // Ranks that compute for others would need their boundaries, and two chunks of one rank boundaries of each.
 // LIGHTSEQ: error: 'attn.attention' op with 'sequences packed' cannot be distributed over ranks by 'lightseq', but by 'ring',
-// LIGHTSEQ-SAME: 'zigzag', 'allgather', 'ulysses' or 'distattention'
+// LIGHTSEQ-SAME: 'zigzag', 'allgather', 'ulysses', 'usp' or 'distattention'
 // CHECK-LABEL: func @packed(
 // CHECK: attn.comm.all_to_all
 !t = tensor<1x2x64x16xf32>

@@ -77,9 +77,20 @@ func.func @linear(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
 // -----
 
 !t = tensor<1x4x64x16xf32>
-func.func @packed(%q: !t, %k: !t, %v: !t, %out: !t, %cu: tensor<3xi32>) -> !t {
-  // expected-error @below {{'attn.attention' op with 'sequences packed' cannot be distributed over ranks by 'usp', but by 'ring', 'zigzag', 'allgather', 'ulysses' or 'distattention'}}
+func.func @padded(%q: !t, %k: !t, %v: !t, %out: !t, %n: tensor<1xi32>) -> !t {
+  // expected-error @below {{'attn.attention' op with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
-      sequences packed(%cu, %cu : tensor<3xi32>, tensor<3xi32>) -> !t
+      sequences padded(%n, %n : tensor<1xi32>, tensor<1xi32>) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x4x64x16xf32>
+func.func @dropout_of_sequences(%q: !t, %k: !t, %v: !t, %out: !t, %cu: tensor<3xi32>, %seed: i64) -> !t {
+  // expected-error @below {{'attn.attention' op with 'sequences packed' and 'dropout' can be distributed over ranks only by 'ulysses': the rows of a rank begin anywhere in a sequence, and words of keep masks at multiples of 16 positions in it}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
+      sequences packed(%cu, %cu : tensor<3xi32>, tensor<3xi32>)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %seed, %seed : i64, i64) -> !t
   return %0 : !t
 }

@@ -29,6 +29,7 @@ from test_context_parallel import SECONDS, run_threads  # noqa: E402
 pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libattn_runtime.so").is_file(), reason="needs a build")
 METHODS = ("ring", "zigzag", "allgather", "ulysses")
 HEADS, KEY_HEADS, LENGTH, KEYS, DIM = 4, 2, 96, 120, 16
+SEED = 11
 # An empty sequence, several in one chunk, one of several chunks, and rows of no sequence.
 CU = torch.tensor([0, 5, 5, 12, 70, 90], dtype=torch.int32)
 CU_K = torch.tensor([3, 20, 22, 22, 100, 115], dtype=torch.int32)
@@ -135,6 +136,24 @@ def test_varlen(method, name):
         check(result, find_expected(name, inputs))
 
 
+@pytest.mark.parametrize("name", ("causal", "causal, other keys", "sinks", "alibi"))
+def test_groups(name):
+    """Groups of two ranks that exchange heads."""
+    function, _, cu_k, _ = CASES[name]
+    inputs = make_inputs(LENGTH if cu_k is None or cu_k is CU else KEYS)
+
+    def body(ranks):
+        where = {"group": ranks, "method": "usp", "ulysses_degree": 2}
+        attention = complete(context_parallel(function, **where), name)
+        results = differentiate(attention, *[shard_sequence(tensor, dim=0, **where) for tensor in inputs])
+        return [unshard_sequence(result, dim=dim, **where) for result, dim in zip(results, (0, 1, 0, 0, 0))]
+
+    for result in run_threads(4, body):
+        if isinstance(result, Exception):
+            raise result
+        check(result, find_expected(name, inputs))
+
+
 def test_refusals():
     query, key, value, _ = make_inputs()
 
@@ -160,7 +179,10 @@ def test_refusals():
     for texts in run_threads(2, body):
         if isinstance(texts, Exception):
             raise texts
-        assert texts[0] == "dropout_p is 0.5, and varlen_attn over several ranks has no dropout; leave it out"
+        assert texts[0] == (
+            "dropout_p is 0.5, and varlen_attn with the method ring has no dropout: the rows of a rank begin anywhere "
+            "in a sequence; choose ulysses"
+        )
         assert texts[1] == "varlen_attn over several ranks does not take head_map; leave it out"
         assert texts[2].startswith("seqused_k is for KV caches")
         assert "heads" in texts[3]
@@ -168,6 +190,12 @@ def test_refusals():
         assert texts[5] == "flash_attn_varlen_func over several ranks does not take block_table; leave it out"
         assert texts[6].startswith("cu_seqlens_k is None")
         assert texts[7].startswith("query has 9 positions, which 2 chunks of a rank cannot have equally many of")
+
+
+def drop(attention):
+    """Causal attention with dropout, as a function of query, key and value."""
+    options = {"window_size": (-1, 0), "dropout_p": 0.25, "enable_gqa": True, "return_lse": True}
+    return lambda q, k, v: attention(q, k, v, CU, **options)
 
 
 def run_process(rank, size, folder):
@@ -179,13 +207,22 @@ def run_process(rank, size, folder):
             attention = complete(context_parallel(varlen_attn, method=method, timeout=SECONDS), name)
             inputs = make_inputs(LENGTH if name == "causal" else KEYS)
             results[method, name] = on_shards(attention, None, method, inputs)
+    # The seeds of other ranks do not matter.
+    torch.manual_seed(SEED + rank)
+    attention = drop(context_parallel(varlen_attn, method="ulysses", timeout=SECONDS))
+    results["ulysses", "dropout"] = on_shards(attention, None, "ulysses", make_inputs())
     torch.save(results, f"{folder}/{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
 
 
 def test_processes(tmp_path):
+    """Ranks that exchange heads drop what one process with the seed of the first rank does."""
+    torch.manual_seed(SEED)
+    dropped = [tensor.double() for tensor in differentiate(drop(varlen_attn), *make_inputs())]
+    assert (dropped[0] - find_expected("causal", make_inputs())[0]).abs().max() > 0.1
     torch.multiprocessing.spawn(run_process, args=(2, str(tmp_path)), nprocs=2)
     for rank in range(2):
         for (_, name), found in torch.load(tmp_path / f"{rank}.pt").items():
-            check(found, find_expected(name, make_inputs(LENGTH if name == "causal" else KEYS)))
+            inputs = make_inputs(KEYS if name == "causal, other keys" else LENGTH)
+            check(found, dropped if name == "dropout" else find_expected(name, inputs))

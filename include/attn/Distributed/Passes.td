@@ -122,7 +122,8 @@ def AttnShardAttentionPass
     let ring steps be left out as without sequences, by the rows that a query may attend to
     wherever sequences begin. Partial results are 0, and -inf for `lse`, in rows of no
     sequence, which keep the contents of the destination in the end. `ulysses` leaves
-    boundaries as they are, and is the only method for `sequences padded`.
+    boundaries as they are, and is the only method for `sequences padded` and for `dropout`,
+    of which `positions` with `dropout_only` have the first head.
 
     In a ring, the next chunk travels while a rank attends to the present one
     (`attn.overlap`), and `attn.merge` combines the results of all steps.
@@ -265,8 +266,8 @@ def AttnShardAttentionPass
       `block_mask`, `identity`, `dropout_mask`, `positions`, `dcaptures`, or a `query` or
       `epilogue` region; `distattention` takes `key_lengths` where no mask, region or dropout
       depends on positions, as a causal mask of one query does not
-    - `sequences padded` with another method than `ulysses`, and `sequences` with
-      `lightseq`, with `usp` of several groups, and with `dropout`
+    - `sequences padded` with another method than `ulysses`, `sequences` with `lightseq`, and
+      `sequences` and `dropout` with another method than `ulysses`
     - `dropout` and `sequences` with `striped`
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
       chunks in which no word of a keep mask begins

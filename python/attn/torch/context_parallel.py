@@ -190,7 +190,7 @@ class _ShardPlan:
         self.has_dropout = kind.dropout_p != 0
         # Queries and keys may have the same boundaries, of which functions have one argument.
         self._same = _find_same(kind)
-        self._state = len(tensors) if self.has_dropout else None
+        self._state = len(self._select(tensors)) if self.has_dropout else None
         self._ranks = ranks
         self._communicator = ranks.find_communicator(query.device)
         description = describe_shards(kind, True, method, ranks.size, query, key, value, captures)
@@ -681,7 +681,7 @@ def context_parallel(
     ``varlen_attn`` and ``flash_attn_varlen_func`` take shards ``[positions / ranks, heads, head dim]`` of packed
     sequences, as ``shard_sequence`` makes them with ``dim=0``. Boundaries are positions in the whole, and all ranks
     pass the same. Pass one tensor for queries and keys where they are the same: then a causal mask leaves messages out.
-    They have no dropout.
+    They have dropout with "ulysses" alone.
 
     Linear attention takes the method "allgather", by which ranks gather states. Its shards are
     ``[batch, positions / ranks, heads, head dim]``, as ``shard_sequence`` makes them with ``dim=1``. All ranks pass the
@@ -710,7 +710,7 @@ def context_parallel(
         return _shard_flex_attention(ranks.name, method)
     for varlen, shard in ((varlen_attn, shard_varlen_attn), (flash_attn_varlen_func, shard_flash_attn_varlen_func)):
         if function is varlen:
-            return shard(functools.partial(_attend_varlen, ranks.name, method))
+            return shard(functools.partial(_attend_varlen, ranks.name, method), method)
     name = getattr(function, "__name__", type(function).__name__)
     raise UnsupportedError(
         f"function is {name}; pass sdpa, flex_attention, varlen_attn, flash_attn_varlen_func, linear_attention or "

@@ -17,13 +17,16 @@ from attn.torch.kernels import Kind
 Attend = Callable[[Tensor, Tensor, Tensor, List[Tensor], Kind, bool], Tuple[Tensor, Tensor]]
 
 
-def _check(function: str, dropout_p: float) -> None:
+def _check(function: str, method: str, dropout_p: float) -> None:
     if torch.compiler.is_compiling():
         raise UnsupportedError(f"{function} over several ranks runs in eager mode alone; shard sdpa instead")
-    if dropout_p:
+    if dropout_p and method != "ulysses":
         raise UnsupportedError(
-            f"dropout_p is {dropout_p}, and {function} over several ranks has no dropout; leave it out"
+            f"dropout_p is {dropout_p}, and {function} with the method {method.split()[0]} has no dropout: the rows of "
+            "a rank begin anywhere in a sequence; choose ulysses"
         )
+    if dropout_p == 1:
+        raise UnsupportedError("dropout_p is 1, which drops everything; attention over several ranks takes less")
 
 
 def _join_boundaries(kind: Kind, are_same: bool) -> Kind:
@@ -31,7 +34,7 @@ def _join_boundaries(kind: Kind, are_same: bool) -> Kind:
     return kind._replace(clauses=f"{kind.clauses} same_sequences") if are_same else kind
 
 
-def shard_varlen_attn(attend: Attend) -> Callable[..., Any]:
+def shard_varlen_attn(attend: Attend, method: str) -> Callable[..., Any]:
     def sharded_varlen_attn(
         query: Tensor,
         key: Tensor,
@@ -57,7 +60,7 @@ def shard_varlen_attn(attend: Attend) -> Callable[..., Any]:
         identity: Optional[Tensor] = None,
         deterministic: bool = False,
     ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
-        _check("varlen_attn", dropout_p)
+        _check("varlen_attn", method, dropout_p)
         sdpa.refuse_caches(seqused_k, block_table, num_splits)
         for name, tensor in (("head_map", head_map), ("identity", identity)):
             if tensor is not None:
@@ -75,7 +78,7 @@ def shard_varlen_attn(attend: Attend) -> Callable[..., Any]:
     return sharded_varlen_attn
 
 
-def shard_flash_attn_varlen_func(attend: Attend) -> Callable[..., Any]:
+def shard_flash_attn_varlen_func(attend: Attend, method: str) -> Callable[..., Any]:
     def sharded_flash_attn_varlen_func(
         q: Tensor,
         k: Tensor,
@@ -95,7 +98,7 @@ def shard_flash_attn_varlen_func(attend: Attend) -> Callable[..., Any]:
         block_table: Optional[Tensor] = None,
         seqused_k: Optional[Tensor] = None,
     ) -> flash_attn.Result:
-        _check("flash_attn_varlen_func", dropout_p)
+        _check("flash_attn_varlen_func", method, dropout_p)
         for name, tensor in (("block_table", block_table), ("seqused_k", seqused_k)):
             if tensor is not None:
                 raise UnsupportedError(f"flash_attn_varlen_func over several ranks does not take {name}; leave it out")

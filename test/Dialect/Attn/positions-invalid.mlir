@@ -81,10 +81,10 @@ func.func @dropout_only_without_positions(%q: memref<2x4x?x64xf16>, %o: memref<2
 
 // -----
 
-func.func @dropout_only_of_sequences(%q: memref<2x4x?x64xf16>, %o: memref<2x4x?x64xf16>, %p: memref<6xi32>, %s: i64, %n: memref<2xi32>) {
+func.func @dropout_of_sequences(%q: memref<2x4x?x64xf16>, %o: memref<2x4x?x64xf16>, %p: memref<6xi32>, %s: i64, %n: memref<2xi32>) {
   // expected-error @below {{'attn.attention' op 'positions' must not be used together with 'sequences'}}
   attn.attention ins(%q, %q, %q : memref<2x4x?x64xf16>, memref<2x4x?x64xf16>, memref<2x4x?x64xf16>) outs(%o : memref<2x4x?x64xf16>)
-      sequences padded(%n, %n : memref<2xi32>, memref<2xi32>) positions(%p : memref<6xi32>) dropout_only
+      sequences padded(%n, %n : memref<2xi32>, memref<2xi32>) positions(%p : memref<6xi32>)
           dropout(#attn.dropout<p = 0.125, rng = #attn.philox>, %s, %s : i64, i64)
   return
 }

@@ -27,6 +27,19 @@ func.func @dropout_only(%q: memref<?x4x?x64xf16>, %o: memref<?x4x?x64xf16>, %p: 
   return
 }
 
+// Random numbers of sequences see other numbers of heads.
+// CHECK-LABEL: func @dropout_only_of_sequences
+// CHECK: attn.attention
+// CHECK-SAME: sequences packed(%{{.*}} : memref<?xi32>, memref<?xi32>) positions(%{{.*}} : memref<6xi32>) dropout_only
+func.func @dropout_only_of_sequences(%q: memref<1x4x?x64xf16>, %o: memref<1x4x?x64xf16>, %p: memref<6xi32>, %s: i64,
+                                     %n: memref<?xi32>) {
+  attn.attention ins(%q, %q, %q : memref<1x4x?x64xf16>, memref<1x4x?x64xf16>, memref<1x4x?x64xf16>)
+      outs(%o : memref<1x4x?x64xf16>) sequences packed(%n, %n : memref<?xi32>, memref<?xi32>)
+      positions(%p : memref<6xi32>) dropout_only
+      dropout(#attn.dropout<p = 0.125, rng = #attn.philox>, %s, %s : i64, i64)
+  return
+}
+
 // CHECK-LABEL: func @gradient
 // CHECK: attn.attention_grad
 // CHECK-SAME: positions(%{{.*}} : memref<6xi32>) scale(5.000000e-01) mask(#attn.causal)

@@ -390,11 +390,15 @@ class Inputs:
         # What each probability is multiplied by; the sink has no value.
         kept = np.ones(shape)
         if case.dropout:
-            kept = case.dropout.keep(SEED, OFFSET, *at) / case.dropout.keep_probability
+            kept = case.dropout.keep(SEED, OFFSET, *self.at_pairs(at)) / case.dropout.keep_probability
         self.expected = {"out": np.einsum("bhij,bhjd->bhid", p[..., :-1] * kept, v), "lse": lse[..., 0]}
         self.magnitudes = {}
         if gradient:
             self.differentiate(q, k, v, p, kept)
+
+    def at_pairs(self, at):
+        """The coordinates of pairs that random numbers depend on."""
+        return at
 
     def modify_score(self, score):
         return score + self.bias[:, None, :] if self.case.bias else score

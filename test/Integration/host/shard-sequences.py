@@ -32,7 +32,7 @@ shard.BATCH = 1  # All sequences are in one batch entry.
 ALONE, WITH_ATTENTION, HEADS, DIM, VALUE_DIM = (
     shard.ALONE, shard.WITH_ATTENTION, shard.HEADS, shard.DIM, shard.VALUE_DIM)  # fmt: skip
 # The methods that take packed sequences.
-METHODS = ("ring", "zigzag", "allgather", "ulysses", shard.SEGMENTS)
+METHODS = ("ring", "zigzag", "allgather", "ulysses", *shard.GROUPS, shard.SEGMENTS)
 KEPT = 7  # in destinations
 LENGTH = 192
 
@@ -79,13 +79,13 @@ class Case(shard.Case):
         out = f"tensor<1x{HEADS}x{queries}x{VALUE_DIM}x{self.dtype}>"
         return {"q": q, "k": k, "v": v, "out": out, "lse": rows, "dout": out, "dlse": rows, "dq": q, "dk": k, "dv": v,
                 "cu_q": "tensor<?xi32>", "cu_k": "tensor<?xi32>", "sinks": f"tensor<{HEADS}xf32>",
-                "bias": f"tensor<?x{HEADS}xf32>"}  # fmt: skip
+                "bias": f"tensor<?x{HEADS}xf32>", "seed": "tensor<i64>", "offset": "tensor<i64>"}  # fmt: skip
 
     def names(self, gradient):
         """The operands and the destinations of the function."""
         lse = ["lse"] * self.has_lse
         tail = ["sinks"] * (self.sinks and gradient != ALONE) + ["cu_q"] + ["cu_k"] * (not self.has_same)
-        tail += ["bias"] * self.bias
+        tail += ["bias"] * self.bias + ["seed", "offset"] * bool(self.dropout)
         if gradient is None:
             return ["q", "k", "v"], ["out", *lse], tail
         if gradient == WITH_ATTENTION:
@@ -97,6 +97,8 @@ class Case(shard.Case):
         text = f" sinks(%sinks : tensor<{HEADS}xf32>)" if self.sinks and gradient != ALONE else ""
         text += f" sequences packed(%cu_q, %{cu_k} : tensor<?xi32>, tensor<?xi32>)"
         text += f" mask({self.mask})" if self.mask else ""
+        if self.dropout:
+            text += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         score_mod = self.score_mod
         if self.bias:
             score_mod += f"""
@@ -194,7 +196,7 @@ class Inputs(shard.Inputs):
                   "v": store(self.v[:, :, key_part]), "dout": store(self.dout[:, :, part]),
                   "dlse": self.dlse[:, :, part].copy(), "cu_q": np.array(case.boundaries, np.int32),
                   "cu_k": np.array(case.key_boundaries, np.int32), "sinks": self.sinks,
-                  "bias": self.bias}  # fmt: skip
+                  "bias": self.bias, "seed": np.array(shard.SEED), "offset": np.array(shard.OFFSET)}  # fmt: skip
         out = (1, HEADS, values["q"].shape[2], VALUE_DIM)
         new = {name: store(np.full(values[name[1:]].shape, KEPT, np.float32)) for name in ("dq", "dk", "dv")}
         new |= {"out": store(np.full(out, KEPT, np.float32)), "lse": np.full(out[:3], KEPT, np.float32)}
@@ -225,6 +227,9 @@ class Part(shard.Inputs):
         self.k, self.v, self.sinks = inputs.k[:, :, keys], inputs.v[:, :, keys], inputs.sinks
         self.at = np.ix_([number], range(HEADS), range(self.case.queries), range(self.case.keys))
         self.compute(gradient=ALONE)
+
+    def at_pairs(self, at):
+        return self.at
 
     def modify_score(self, score):
         case = self.case
@@ -361,6 +366,11 @@ CASES = [
     Case("bf16", "#attn.causal", shard.causal, dtype="bf16", reaches=earlier),
     Case("f16", **window(60, 5), dtype="f16", has_lse=False),
     Case("deterministic", "#attn.causal", shard.causal, deterministic=True),
+    # Random numbers depend on the number of the sequence and on positions within it.
+    Case("dropout", "#attn.causal", shard.causal, dropout=shard.Dropout(0.25, "philox", 7)),
+    Case("dropout_other", **OTHER, dropout=shard.Dropout(0.5, "arx", 6, bits=4), sinks=True),
+    Case("dropout_alibi", "#attn.causal", shard.causal, boundaries=SHORT, key_heads=1, added=alibi,
+         score_mod=ALIBI + "\n        %x = arith.addf %s, %z : f32", dropout=shard.Dropout(0.25, "threefry", 20)),
 ]  # fmt: skip
 
 
@@ -382,7 +392,7 @@ class RandomCases(shard.RandomCases):
         random = Case(f"sequences_{case.name}", case.mask, case.attended, self.boundaries(queries, count),
                       None if is_same else self.boundaries(keys, count), queries=queries, keys=keys,
                       mask_mod=case.mask_mod, bias=case.bias, sinks=case.sinks, dtype=case.dtype, dynamic=case.dynamic,
-                      has_lse=case.has_lse)  # fmt: skip
+                      has_lse=case.has_lse, dropout=case.dropout if method == "ulysses" else None)  # fmt: skip
         return random, method, ranks, gradient
 
 
@@ -390,23 +400,35 @@ def make_checks(tester, method, has_gradients):
     """The checks of a method with their names and numbers of ranks. Functions take long to compile: most cases have a
     ring and one other method."""
     kinds = (None, ALONE, WITH_ATTENTION) if has_gradients else (None,)
-    others = ("zigzag", "allgather", "ulysses", shard.SEGMENTS)
+    others = ("zigzag", "allgather", "ulysses", "usp2", shard.SEGMENTS)
     for number, case in enumerate(CASES):
         # Chunks of zigzag are slices, whose lengths must be static.
-        if method == "zigzag" and case.dynamic:
+        if method in ("zigzag", *shard.GROUPS) and case.dynamic:
+            continue
+        if case.dropout:
+            # Rows of a rank begin where no word of a keep mask does, unless it has all rows.
+            for ranks in {"ulysses": (1, 2, 4), "ring": (1,)}.get(method, ()):
+                kind = kinds[(number + ranks) % len(kinds)]
+                kind = WITH_ATTENTION if kind == ALONE and case.sinks else kind
+                yield f"{case.name} {ranks} {kind or ''}", ranks, partial(tester.check_case, case, method, ranks, kind)
             continue
         is_first = case.name in ("causal", "causal_other")
-        if not is_first and method in others and method != others[number % 4]:
+        if not is_first and method in others and method != others[number % 5]:
+            continue
+        # The larger group has cases whose heads matter, on two groups.
+        if method == "usp4" and case.name not in ("causal", "window_other", "bias", "heads", "value_heads"):
             continue
         usual = ((4, 2)[number % 2],) if method == "ulysses" else ((4, 2, 3)[number % 3],)
         if case.name == "causal":
             usual = (1, 2, 4) if method == "ulysses" else (1, 2, 3, 4)
+        if method in shard.GROUPS:
+            usual = (8,) if method == "usp4" else (2, 4, 6, 8) if case.name == "causal" else ((4, 8)[number % 2],)
         for ranks in usual:
             kind = kinds[(number + ranks + len(method)) % len(kinds)]
             if kind == ALONE and case.sinks:
                 kind = WITH_ATTENTION
             yield f"{case.name} {ranks} {kind or ''}", ranks, partial(tester.check_case, case, method, ranks, kind)
-    if not tester.world:
+    if not tester.world and method != "usp4":
         yield "invalid 4", 4, partial(tester.check_invalid, method, 4)
 
 

@@ -369,7 +369,7 @@ static LogicalResult verifyPositions(AttentionOpInterface op) {
     return failure();
   auto attention = dyn_cast<AttentionOp>(op.getOperation());
   SmallVector<std::pair<StringRef, bool>> others = {
-      {"sequences", op.hasSequences()},
+      {"sequences", op.hasSequences() && op.isShard()},
       {"key_lengths", bool(op.getKeyLengths())}};
   // Code of masks, which block masks belong to, may include the offsets.
   if (op.isShard()) {

@@ -430,6 +430,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
 
     With `dropout_only`, `positions` are for the random numbers alone: masks and
     regions see the positions of the shard. `attn-expand-positions` makes this form.
+    With `sequences` it is the only one: entries 0 and 1 are added to positions within
+    each sequence, and entry 2 to the numbers of sequences.
 
     `dropout` drops attention probabilities: `p[j]` becomes 0 for dropped pairs and
     is divided by one minus the effective p for kept ones, after `lse` has been
