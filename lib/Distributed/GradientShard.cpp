@@ -27,7 +27,8 @@ public:
   GradientShard(OpBuilder &builder, AttentionGradOp grad,
                 ChunkPlacement placement, Value rank, const HeadGroup &group)
       : ShardEmitter(builder, grad, placement, rank, group), grad(grad),
-        queryGrads(placement.chunksPerRank) {}
+        queryGrads(placement.chunksPerRank),
+        captureGrads(grad.getDcaptures().size()) {}
 
   Values emitWhole(Value key, Value value) override;
   Values emitHeads(ArrayRef<RingStep> steps) override;
@@ -68,6 +69,11 @@ private:
   Value emitTotal(Value like) {
     return emitNewRows(getTensorType(like).clone(b.getF32Type()), like);
   }
+  /// New f32 tensors, filled with zeros, for the gradients of captured tensors,
+  /// of which ranks have all elements.
+  Values emitCaptureZeros();
+  /// The gradients of captured tensors from `ofRank`, the terms of this rank.
+  Values emitCaptures(ValueRange ofRank);
   /// The gradients with `getRows` of all tensors with rows of queries, in
   /// `destinations`.
   Values emitGradient(function_ref<Value(Value)> getRows, KeyValues keys,
@@ -94,6 +100,8 @@ private:
   AttentionGradOp grad;
   /// The gradients of the queries of each slot, of the steps before.
   Values queryGrads;
+  /// The gradients of captured tensors, of the steps before.
+  Values captureGrads;
   /// The gradients of the keys and values that this rank had in `previous`,
   /// without ranks that come later in the ring.
   KeyValues travelling;
@@ -132,8 +140,33 @@ GradientShard::emitGradient(function_ref<Value(Value)> getRows, KeyValues keys,
   shard.getDqueryMutable().assign(destinations[0]);
   shard.getDkeyMutable().assign(destinations[1]);
   shard.getDvalueMutable().assign(destinations[2]);
+  shard.getDcapturesMutable().assign(destinations.drop_front(3));
   assignPlace(shard, place);
   return shard->getResults();
+}
+
+//===----------------------------------------------------------------------===//
+// Captured tensors
+//===----------------------------------------------------------------------===//
+
+GradientShard::Values GradientShard::emitCaptureZeros() {
+  Values zeros;
+  for (Value like : grad.getDcaptures())
+    zeros.push_back(emitZeros(b, emitAllocation(b, getTensorType(like), like)));
+  return zeros;
+}
+
+GradientShard::Values GradientShard::emitCaptures(ValueRange ofRank) {
+  Values results;
+  for (auto [destination, part] :
+       llvm::zip_equal(grad.getDcaptures(), ofRank)) {
+    Value sum = part;
+    if (placement.ranks > 1)
+      sum = emitSumOfParts(b, emitGathered(b, placement.ranks, part));
+    // Gradients are added to the contents of destinations.
+    results.push_back(emitSum(b, {destination, sum}));
+  }
+  return results;
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,12 +184,16 @@ GradientShard::Values GradientShard::emitWhole(Value key, Value value) {
   Value dquery = emitDestination(grad.getDquery(), grad.getQuery());
   Value dkey = emitDestination(grad.getDkey(), grad.getKey());
   Value dvalue = emitDestination(grad.getDvalue(), grad.getValue());
+  Values destinations = {dquery, emitTotal(key), emitTotal(value)};
+  llvm::append_range(destinations, emitCaptureZeros());
   Values whole = emitGradient([](Value rows) { return rows; }, {key, value},
-                              emitWholePositions(key),
-                              {dquery, emitTotal(key), emitTotal(value)});
+                              emitWholePositions(key), destinations);
   Value keySum = emitReduceScatter(whole[1]);
   Value valueSum = emitReduceScatter(whole[2]);
-  return {whole[0], emitKeyRows(keySum, dkey), emitKeyRows(valueSum, dvalue)};
+  Values results = {whole[0], emitKeyRows(keySum, dkey),
+                    emitKeyRows(valueSum, dvalue)};
+  llvm::append_range(results, emitCaptures(ValueRange(whole).drop_front(3)));
+  return results;
 }
 
 //===----------------------------------------------------------------------===//
@@ -183,10 +220,11 @@ GradientShard::Values GradientShard::emitHeads(ArrayRef<RingStep> steps) {
   ShardPlace place;
   if (steps.empty())
     place = emitHeadPositions(ranks, query, ofHeads.key);
-  Values gradients = emitGradient(getRows, ofHeads, place,
-                                  {emitNew(query, grad.getDquery()),
-                                   emitNew(ofHeads.key, grad.getDkey()),
-                                   emitNew(ofHeads.value, grad.getDvalue())});
+  Values destinations = {emitNew(query, grad.getDquery()),
+                         emitNew(ofHeads.key, grad.getDkey()),
+                         emitNew(ofHeads.value, grad.getDvalue())};
+  llvm::append_range(destinations, emitCaptureZeros());
+  Values gradients = emitGradient(getRows, ofHeads, place, destinations);
   if (!steps.empty())
     gradients =
         emitRingOfHeads(gradients.front().getDefiningOp(), ranks, steps);
@@ -197,9 +235,12 @@ GradientShard::Values GradientShard::emitHeads(ArrayRef<RingStep> steps) {
     return number == 0 ? emitQueryRows(chunk, destination)
                        : emitKeyRows(chunk, destination);
   };
-  return {emitChunk(0, grad.getDquery(), grad.getQuery()),
-          emitChunk(1, grad.getDkey(), grad.getKey()),
-          emitChunk(2, grad.getDvalue(), grad.getValue())};
+  Values results = {emitChunk(0, grad.getDquery(), grad.getQuery()),
+                    emitChunk(1, grad.getDkey(), grad.getKey()),
+                    emitChunk(2, grad.getDvalue(), grad.getValue())};
+  llvm::append_range(results,
+                     emitCaptures(ValueRange(gradients).drop_front(3)));
+  return results;
 }
 
 //===----------------------------------------------------------------------===//
@@ -215,14 +256,19 @@ GradientShard::Values GradientShard::emitPartial(const RingStep &step,
   for (Value like : {query, ofSlot.key, ofSlot.value})
     destinations.push_back(
         emitAllocation(b, getTensorType(like).clone(b.getF32Type()), like));
-  SmallVector<APFloat> zeros(3, APFloat::getZero(APFloat::IEEEsingle()));
+  for (Value like : grad.getDcaptures())
+    destinations.push_back(emitAllocation(b, getTensorType(like), like));
+  SmallVector<APFloat> zeros(destinations.size(),
+                             APFloat::getZero(APFloat::IEEEsingle()));
   return emitIfMember(
       step.getAttending(querySlot, keySlot), destinations, zeros, [&] {
         ShardPlace place =
             emitPositions(step, query, querySlot, ofSlot.key, keySlot);
         auto getRows = [&](Value rows) { return emitSlot(rows, querySlot); };
-        Values cleared = llvm::map_to_vector(
-            destinations, [&](Value value) { return emitCleared(value); });
+        Values cleared;
+        for (auto [number, value] : llvm::enumerate(destinations))
+          cleared.push_back(number < 3 ? emitCleared(value)
+                                       : emitZeros(b, value));
         return emitGradient(getRows, ofSlot, place, cleared);
       });
 }
@@ -230,8 +276,12 @@ GradientShard::Values GradientShard::emitPartial(const RingStep &step,
 GradientShard::Values GradientShard::emitComputation(const RingStep &step,
                                                      bool) {
   int64_t slots = placement.chunksPerRank;
-  // The terms of the gradients of queries, then of keys, then of values.
-  SmallVector<Values> terms(3 * slots);
+  // The terms of the gradients of queries, then of keys, then of values, then
+  // of captured tensors.
+  SmallVector<Values> terms(3 * slots + captureGrads.size());
+  for (auto [number, before] : llvm::enumerate(captureGrads))
+    if (before)
+      terms[3 * slots + number].push_back(before);
   for (int64_t querySlot = 0; querySlot < slots; ++querySlot) {
     if (step.hasAttention(querySlot) && queryGrads[querySlot])
       terms[querySlot].push_back(queryGrads[querySlot]);
@@ -242,6 +292,8 @@ GradientShard::Values GradientShard::emitComputation(const RingStep &step,
       terms[querySlot].push_back(partial[0]);
       terms[slots + keySlot].push_back(partial[1]);
       terms[2 * slots + keySlot].push_back(partial[2]);
+      for (size_t number = 0; number < captureGrads.size(); ++number)
+        terms[3 * slots + number].push_back(partial[3 + number]);
     }
   }
   Values computed;
@@ -312,6 +364,9 @@ void GradientShard::finishStep(const RingStep &step, ValueRange computed,
     for (int64_t slot = 0; slot < slots; ++slot)
       if (step.isAttended(slot))
         parts[slot].*which = take();
+  if (step.getAttending().any())
+    for (Value &captureGrad : captureGrads)
+      captureGrad = take();
   if (previous)
     travelling = {transferred[0], transferred[1]};
   travelling = emitWithParts(parts);
@@ -334,8 +389,12 @@ GradientShard::Values GradientShard::emitRingResults(const RingStep &last) {
   }
   Value dkey = emitDestination(grad.getDkey(), grad.getKey());
   Value dvalue = emitDestination(grad.getDvalue(), grad.getValue());
-  return {dquery, emitKeyRows(returned.key, dkey),
-          emitKeyRows(returned.value, dvalue)};
+  Values results = {dquery, emitKeyRows(returned.key, dkey),
+                    emitKeyRows(returned.value, dvalue)};
+  // Members of a group have other heads: their terms are added up later.
+  llvm::append_range(results, group.ranks > 1 ? captureGrads
+                                              : emitCaptures(captureGrads));
+  return results;
 }
 
 //===----------------------------------------------------------------------===//

@@ -88,8 +88,7 @@ std::optional<StringRef> attn::findOtherClause(AttentionOpInterface op,
                     {"query", !attention.getQueryRegion().empty()},
                     {"epilogue", !attention.getEpilogue().empty()}});
   if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
-    clauses.append({{"identity", grad.getIdentity() != nullptr},
-                    {"dcaptures", !grad.getDcaptures().empty()}});
+    clauses.push_back({"identity", grad.getIdentity() != nullptr});
   for (auto [name, isPresent] : clauses)
     if (isPresent)
       return name;
@@ -495,11 +494,21 @@ std::string attn::whyNotDivideHeads(AttentionOpInterface op, int64_t ranks) {
   return "";
 }
 
+std::string attn::whyNotCapture(AttentionOpInterface op,
+                                ChunkPlacement placement) {
+  auto grad = dyn_cast<AttentionGradOp>(op.getOperation());
+  if (!grad || grad.getDcaptures().empty() || !placement.isBalanced)
+    return "";
+  return "with 'dcaptures' cannot be distributed over ranks by 'lightseq', but "
+         "by 'ring', 'zigzag', 'striped', 'allgather', 'ulysses' or 'usp'";
+}
+
 std::string attn::whyNotCut(ArrayRef<AttentionOpInterface> ops,
                             ChunkPlacement placement) {
   for (AttentionOpInterface op : ops) {
     for (std::string reason :
-         {whyNotShardSequences(op, placement), whyNotStripe(op, placement)})
+         {whyNotShardSequences(op, placement), whyNotStripe(op, placement),
+          whyNotCapture(op, placement)})
       if (!reason.empty())
         return reason;
     for (const AttentionOperand &operand : op.getShapedOperands())

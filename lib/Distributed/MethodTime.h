@@ -74,6 +74,10 @@ std::optional<StringRef> findOtherClause(AttentionOpInterface op,
 std::string whyNotCut(Operation *op, StringRef name, Value value,
                       ChunkPlacement placement);
 
+/// Why ranks that have positions by `placement` cannot add up the gradients of
+/// captured tensors of `op`, if there are any; empty if they can.
+std::string whyNotCapture(AttentionOpInterface op, ChunkPlacement placement);
+
 /// Why heads of `op` cannot be divided among `ranks` ranks; empty if they can.
 std::string whyNotDivideHeads(AttentionOpInterface op, int64_t ranks);
 

@@ -52,37 +52,41 @@ std::string attn::whyNotShardSequences(AttentionOpInterface op,
   return "";
 }
 
-/// Whether an argument of `region` is used, number `fromBack` of them from the
-/// last one on.
-static bool isUsed(Region &region, unsigned fromBack) {
-  if (region.empty())
-    return false;
-  return !region.getArgument(region.getNumArguments() - fromBack).use_empty();
-}
+namespace {
+/// A region and the number of the first of its arguments (batch, head, query,
+/// key).
+struct PositionRegion {
+  Region *region;
+  unsigned first;
 
-/// The regions whose last arguments are (batch, head, query, key). Gradients of
-/// captured tensors, which have arguments behind these, are not distributed.
-static SmallVector<Region *> getScoreRegions(AttentionOpInterface op) {
-  SmallVector<Region *> regions = {&op.getScoreMod()};
+  /// Whether argument `number` of these is used.
+  bool isUsed(unsigned number) const {
+    return !region->empty() && !region->getArgument(first + number).use_empty();
+  }
+};
+} // namespace
+
+static SmallVector<PositionRegion> getScoreRegions(AttentionOpInterface op) {
+  SmallVector<PositionRegion> regions = {{&op.getScoreMod(), /*first=*/1}};
   if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
-    regions.push_back(&grad.getScoreModGrad());
+    regions.push_back({&grad.getScoreModGrad(), /*first=*/2});
   return regions;
 }
 
 bool attn::usesRowsInRegions(AttentionOpInterface op, bool hasMaskMod) {
-  SmallVector<Region *> regions = getScoreRegions(op);
+  SmallVector<PositionRegion> regions = getScoreRegions(op);
   if (hasMaskMod)
-    regions.push_back(&op.getMaskMod());
-  return llvm::any_of(regions, [](Region *region) {
-    return isUsed(*region, /*fromBack=*/1) || isUsed(*region, /*fromBack=*/2);
+    regions.push_back({&op.getMaskMod(), /*first=*/0});
+  return llvm::any_of(regions, [](const PositionRegion &region) {
+    return region.isUsed(2) || region.isUsed(3);
   });
 }
 
 bool attn::usesHeadInRegions(AttentionOpInterface op) {
-  SmallVector<Region *> regions = getScoreRegions(op);
-  regions.push_back(&op.getMaskMod());
+  SmallVector<PositionRegion> regions = getScoreRegions(op);
+  regions.push_back({&op.getMaskMod(), /*first=*/0});
   return llvm::any_of(
-      regions, [](Region *region) { return isUsed(*region, /*fromBack=*/3); });
+      regions, [](const PositionRegion &region) { return region.isUsed(1); });
 }
 
 MaskAttrInterface attn::getMaskOfDistances(AttentionOpInterface op,

@@ -82,7 +82,8 @@ static LogicalResult verifyClauses(AttentionOpInterface op,
     return op.emitOpError("cannot be distributed over ranks with '")
            << *clause << "'";
   for (const std::string &reason :
-       {whyNotShardSequences(op, placement), whyNotStripe(op, placement)})
+       {whyNotShardSequences(op, placement), whyNotStripe(op, placement),
+        whyNotCapture(op, placement)})
     if (!reason.empty())
       return op.emitOpError(reason);
   return success();

@@ -184,6 +184,39 @@ def test_flex_attention(method, name):
         check(result, expected)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_gradient_of_captures(method):
+    """All ranks get the whole gradient of a captured tensor, which is the same on all ranks."""
+    query, key, value, dout = make_inputs()
+    bias = make(HEADS, 7)[0, :, :, 0]
+
+    def attend(attention, *tensors):
+        captured = bias.to(tensors[0].dtype).requires_grad_()
+        *inputs, gradient = tensors
+        return torch.autograd.grad(attention(*inputs, captured), captured, gradient)[0]
+
+    exact = lambda q, k, v, bias: attend_exactly(  # noqa: E731
+        q, k, v, score=lambda s, i, j: s + bias[:, None, :], keep=lambda i, j: j <= i
+    )[0]
+    expected = attend(exact, *[tensor.double() for tensor in (query, key, value, dout)])
+
+    def body(ranks):
+        sharded = context_parallel(flex_attention, ranks, method)
+        attention = lambda q, k, v, bias: sharded(  # noqa: E731
+            q, k, v, score_mod=lambda s, b, h, i, j: s + bias[h, j], block_mask=lambda b, h, i, j: j <= i, enable_gqa=True
+        )
+        return attend(attention, *[shard_sequence(tensor, ranks, method) for tensor in (query, key, value, dout)])
+
+    for result in run_threads(2, body):
+        if method == "lightseq":
+            assert isinstance(result, UnsupportedError)
+            assert str(result).startswith("captured tensor 0 requires a gradient, which the method lightseq does not")
+            continue
+        if isinstance(result, Exception):
+            raise result
+        torch.testing.assert_close(result.double(), expected, rtol=2e-5, atol=2e-4)
+
+
 def make_linear_inputs(decay, is_delta, dtype):
     """The arguments of ``linear_attention``, and gradients of its output and final state. Query heads share keys."""
     draw = lambda *shape: torch.randn(*shape, generator=generator)  # noqa: E731

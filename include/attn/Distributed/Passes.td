@@ -204,6 +204,9 @@ def AttnShardAttentionPass
     few chunks, as in the forward pass. With `allgather`, `attn.comm.all_to_all` and a sum
     send as many bytes as a reduce-scatter would, and need no operation of their own.
 
+    Each rank has terms of `dcaptures`, of all elements. All ranks gather these terms
+    (`attn.comm.all_gather`), and add them to the contents of the destinations.
+
     All additions are f32, and gradients are rounded once. The order of additions does not
     depend on the order in which ranks arrive, so that `deterministic` holds.
 
@@ -263,12 +266,11 @@ def AttnShardAttentionPass
     distribute is an error:
 
     - one with `sequences packed_queries`, `key_lengths`, `page_table`, `reads`,
-      `block_mask`, `identity`, `dropout_mask`, `positions`, `dcaptures`, or a `query` or
-      `epilogue` region; `distattention` takes `key_lengths` where no mask, region or dropout
+      `block_mask`, `identity`, `dropout_mask`, `positions`, or a `query` or `epilogue` region; `distattention` takes `key_lengths` where no mask, region or dropout
       depends on positions, as a causal mask of one query does not
     - `sequences padded` with another method than `ulysses`, `sequences` with `lightseq`, and
       `sequences` and `dropout` with another method than `ulysses`
-    - `dropout` and `sequences` with `striped`
+    - `dropout` and `sequences` with `striped`, and `dcaptures` with `lightseq`
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
       chunks in which no word of a keep mask begins
     - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`; the

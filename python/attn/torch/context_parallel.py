@@ -404,10 +404,11 @@ def _attend(
 ) -> Tuple[Tensor, Tensor]:
     wanted = [number for number, capture in enumerate(captures) if torch.is_grad_enabled() and capture.requires_grad]
     for number in wanted:
-        if kind.clauses.split()[:1] != ["sinks"] or number != kind.reads:
+        is_sinks = kind.clauses.split()[:1] == ["sinks"] and number == kind.reads
+        if method == "lightseq" and not is_sinks:
             raise UnsupportedError(
-                f"captured tensor {number} requires a gradient, which attention over several ranks does not have; call "
-                ".detach() on it"
+                f"captured tensor {number} requires a gradient, which the method {method} does not have; choose another "
+                "method, or call .detach() on it"
             )
     needs_gradient = bool(wanted) or (
         torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
@@ -662,7 +663,7 @@ def context_parallel(
     The result takes the shards of this rank, ``[batch, heads, positions / ranks, head dim]`` as ``shard_sequence``
     makes them, and returns this rank's shard of the output. All else is that of the whole: masks, functions of
     positions, and dropout, whose bits are those of one process with the seed of the first rank. It has gradients. All
-    ranks get the whole gradient of ``sinks``.
+    ranks get the whole gradient of ``sinks`` and, but for "lightseq", of tensors that functions capture.
 
     ``group`` is a process group of ``torch.distributed``, a ``DeviceMesh`` of one dimension, None for all processes, or
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in

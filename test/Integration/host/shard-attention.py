@@ -108,7 +108,7 @@ class Case:
 
     def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
                  lengths=None, dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False,
-                 key_heads=KEY_HEADS, value_heads=None):
+                 key_heads=KEY_HEADS, value_heads=None, has_bias_grad=False):
         self.name, self.mask, self.mask_mod, self.bias, self.sinks = name, mask, mask_mod, bias, sinks
         self.attended = attended or (lambda b, h, i, j, shift: np.ones(np.broadcast_shapes(i.shape, j.shape), bool))
         self.queries, self.keys, self.dropout, self.dtype, self.lengths = queries, keys, dropout, dtype, lengths
@@ -116,14 +116,18 @@ class Case:
             self.attended = lambda b, h, i, j, shift: j < np.array(lengths)[b] + 0 * i
         self.dynamic, self.has_lse, self.is_exact, self.deterministic = dynamic, has_lse, is_exact, deterministic
         self.key_heads, self.value_heads = key_heads, value_heads or key_heads
+        self.has_bias_grad = has_bias_grad
         self.storage = Storage(dtype)
         # Probabilities and the output are rounded once, and gradients after the output.
         self.tolerance = {"f32": 2e-5, "bf16": 2**-7, "f16": 2**-10}[dtype]
         self.grad_tolerance = self.tolerance if dtype == "f32" else 2 * self.tolerance
 
     def differentiate(self, gradient):
-        """The passes that make the function of gradients of the queries, keys, values and sinks, and nothing else."""
+        """The passes that make the function of gradients of the queries, keys, values, sinks and perhaps the bias, and
+        nothing else."""
         arguments = "0,1,2,3" if self.sinks else "0,1,2"
+        if self.has_bias_grad:
+            arguments += ",4" if self.sinks else ",3"
         options = f"function=attention mode={gradient} arguments={arguments}" + " deterministic" * self.deterministic
         privatize = f"--symbol-privatize=exclude={FUNCTIONS[gradient]}"
         return [f"--attn-differentiate={options}", privatize, "--symbol-dce"]
@@ -241,6 +245,11 @@ CASES = [
     Case("one_value_head", "#attn.causal", causal, queries=128, keys=128, dropout=Dropout(0.25, "philox", 7),
          key_heads=HEADS, value_heads=1),
     Case("deterministic", "#attn.causal", causal, sinks=True, deterministic=True),
+    # Each rank has terms of the gradients of all elements of a captured tensor.
+    Case("bias_grad", "#attn.causal", causal, bias=True, has_bias_grad=True),
+    Case("bias_grad_window", "#attn.sliding_window<left = 50, right = 10>",
+         lambda b, h, i, j, shift: (j >= i + shift - 50) & (j <= i + shift + 10), queries=96, keys=240, bias=True,
+         sinks=True, has_bias_grad=True, dtype="bf16"),
 ]  # fmt: skip
 
 
@@ -248,7 +257,7 @@ CASES = [
 FIVE_RANKS = Case("causal_five", "#attn.causal", causal, queries=240, keys=240, sinks=True)
 
 # Cases that say which heads a rank has, with one key head for each query head and with fewer.
-GROUP_CASES = ("causal", "mask_mod", "sinks", "heads", "one_head", "value_heads", "one_value_head")
+GROUP_CASES = ("causal", "mask_mod", "sinks", "heads", "one_head", "value_heads", "one_value_head", "bias_grad")
 # For few queries: the numbers of keys of a KV cache, whose segments may be empty, full or in between.
 SEGMENT_CASES = [
     Case("one_query", "#attn.causal", queries=1, keys=256, sinks=True),
@@ -347,8 +356,9 @@ class RandomCases:
         mask, named = self.mask(3) if maybe(0.8) else ("", lambda b, h, i, j, shift: i + j >= 0)
         has_mod = maybe(0.25)
         attended = (lambda b, h, i, j, shift: named(b, h, i, j, shift) & ((i + j + h) % 3 != 0)) if has_mod else named
+        has_bias = maybe(0.3)
         case = Case(f"random_{self.seed}_{number}", mask, attended, queries, keys, DIAGONALS if has_mod else "",
-                    bias=maybe(0.3), sinks=maybe(0.3), dropout=dropout, dtype="bf16" if maybe(0.25) else "f32",
+                    bias=has_bias, has_bias_grad=has_bias and method != BALANCED, sinks=maybe(0.3), dropout=dropout, dtype="bf16" if maybe(0.25) else "f32",
                     dynamic=not has_pairs and maybe(0.3), has_lse=maybe(0.5), is_exact=False)  # fmt: skip
         return case, method, ranks, self.rng.choice([ALONE, WITH_ATTENTION])
 
@@ -424,8 +434,10 @@ class Inputs:
         self.expected["dk"] = add_up(np.einsum("bhij,bhid->bhjd", dscore, q), case.key_heads)
         self.expected["dv"] = add_up(np.einsum("bhij,bhid->bhjd", p[..., :-1] * kept, dout), case.value_heads)
         self.expected["dsinks"] = dlogits[..., -1].sum((0, 2))
+        self.expected["dbias"] = dlogits[..., :-1].sum((0, 2))
         # Errors of rounded outputs add up over the rows.
         self.magnitudes["dsinks"] = np.abs(dlogits[..., -1]).sum((0, 2))
+        self.magnitudes["dbias"] = np.abs(dlogits[..., :-1]).sum((0, 2))
 
     def tolerance(self, name):
         return self.case.grad_tolerance if name.startswith("d") else self.case.tolerance
@@ -454,6 +466,8 @@ class Inputs:
             results[name] = store(np.full(like.shape, np.nan, np.float32))
         if case.sinks:
             results["dsinks"] = np.full(HEADS, np.nan, np.float32)
+        if case.has_bias_grad:
+            results["dbias"] = np.full(self.bias.shape, np.nan, np.float32)
         return arguments + list(results.values()), results
 
 
@@ -752,11 +766,11 @@ class Tester:
         shared, found = group.share([results for _, results in chunks]), {}
         for name in shared[0]:
             parts = [results[name] for results in shared]
-            if name == "dsinks" or method == SEGMENTS:
+            if name in ("dsinks", "dbias") or method == SEGMENTS:
                 # All ranks have all of it, with the same bits.
                 if not all(np.array_equal(part, parts[0]) for part in parts):
                     parts[0] = np.full_like(parts[0], np.nan)
-                found[name] = parts[0] if name in ("dsinks", "lse") else case.storage.load(parts[0])
+                found[name] = parts[0] if name in ("dsinks", "dbias", "lse") else case.storage.load(parts[0])
                 continue
             order = np.argsort(np.concatenate([place[name in ("dk", "dv")] for place in places]))
             whole = np.concatenate(parts, 2)[:, :, order]
@@ -774,6 +788,8 @@ class Tester:
         if gradient is None:
             gradients = 0
         sinks = HEADS * 4 * (ranks - 1) if gradient and case.sinks else 0
+        # Ranks gather their terms of the gradients of captured tensors.
+        sinks += HEADS * case.keys * 4 * (ranks - 1) if gradient and case.has_bias_grad else 0
         if method == SEGMENTS:
             partial = BATCH * HEADS * case.queries * (VALUE_DIM + 1) * 4
             return {SEND_RECV: 0, ALL_GATHER: (ranks - 1) * partial, ALL_TO_ALL: 0}
@@ -1000,14 +1016,14 @@ def make_checks(tester, method, gradients):
         # Chunks of zigzag are slices, whose lengths must be static.
         if method in ("zigzag", *GROUPS) and case.dynamic:
             continue
-        if method == STRIPED and case.dropout:
+        if method == STRIPED and case.dropout or method == BALANCED and case.has_bias_grad:
             continue
         # The larger group has cases whose heads matter, on two groups.
         if method == "usp4" and case.name not in GROUP_CASES:
             continue
         # Gradients take long to compile: most cases have a ring and one other method, and pairs of chunks are few.
         others = ("zigzag", "allgather", "ulysses", "usp2")
-        if gradients and case.name != "causal" and method in others and method != others[number % 4]:
+        if gradients and case.name not in ("causal", "bias_grad") and method in others and method != others[number % 4]:
             continue
         usual = {"zigzag": 2 if gradients else 4, "usp4": 8}.get(method, 5 if case is FIVE_RANKS else 4)
         counts = {"ulysses": (1, 2, 4), "usp2": (2, 4, 6, 8), "usp4": (8,), BALANCED: (1, 2, 3, 4, 6), STRIPED: (1, 2, 3, 4, 6)}.get(
