@@ -55,7 +55,7 @@ private:
   Values getRows() override { return {attention.getQuery()}; }
   PairValues emitPairDestinations() override;
   SmallVector<APFloat> getNothing() override;
-  Values emitPair(ValueRange rows, KeyValues keys, Value positions,
+  Values emitPair(ValueRange rows, KeyValues keys, const ShardPlace &place,
                   bool isFirst, ValueRange destinations) override;
   Values emitTotal(ArrayRef<Values> terms) override;
   Values emitResults(ArrayRef<Values> ofQueries, ArrayRef<Values>) override;
@@ -468,10 +468,11 @@ SmallVector<APFloat> AttentionShard::getNothing() {
 }
 
 AttentionShard::Values AttentionShard::emitPair(ValueRange rows, KeyValues keys,
-                                                Value positions, bool isFirst,
+                                                const ShardPlace &place,
+                                                bool isFirst,
                                                 ValueRange destinations) {
   // A sink counts once.
-  return getValues(emitAttention(rows.front(), keys, positions,
+  return getValues(emitAttention(rows.front(), keys, place,
                                  {destinations[0], destinations[1]},
                                  isFirst ? attention.getSinks() : Value()));
 }

@@ -45,7 +45,7 @@ private:
   SmallVector<APFloat> getNothing() override {
     return {APFloat::getZero(APFloat::IEEEsingle())};
   }
-  Values emitPair(ValueRange rows, KeyValues keys, Value positions,
+  Values emitPair(ValueRange rows, KeyValues keys, const ShardPlace &place,
                   bool isFirst, ValueRange destinations) override;
   Values emitTotal(ArrayRef<Values> terms) override;
   Values emitResults(ArrayRef<Values> ofQueries,
@@ -417,14 +417,14 @@ GradientShard::PairValues GradientShard::emitPairDestinations() {
 }
 
 GradientShard::Values GradientShard::emitPair(ValueRange rows, KeyValues keys,
-                                              Value positions, bool,
+                                              const ShardPlace &place, bool,
                                               ValueRange destinations) {
   auto getNext = [&](Value) {
     Value next = rows.front();
     rows = rows.drop_front();
     return next;
   };
-  return emitGradient(getNext, keys, positions, destinations);
+  return emitGradient(getNext, keys, place, destinations);
 }
 
 GradientShard::Values GradientShard::emitTotal(ArrayRef<Values> terms) {

@@ -51,8 +51,8 @@ private:
   /// The results of the pairs that owners compute, or helpers.
   PairValues emitPairs(const LightSeqStep &step, bool helps);
   /// The first positions of the queries and the keys of a pair.
-  Value emitPositions(const LightSeqStep &step, bool helps, Value query,
-                      Value key);
+  ShardPlace emitPositions(const LightSeqStep &step, bool helps, Value query,
+                           Value key);
   /// The total of `terms` and `added`, of the present step; `added` if it comes
   /// alone.
   Values emitTerm(ArrayRef<Values> terms, const Values &added, bool isLast);
@@ -98,15 +98,15 @@ static void replace(MutableArrayRef<Value> values, ValueRange &results) {
 // Computation
 //===----------------------------------------------------------------------===//
 
-Value LightSeqEmitter::emitPositions(const LightSeqStep &step, bool helps,
-                                     Value query, Value key) {
+ShardPlace LightSeqEmitter::emitPositions(const LightSeqStep &step, bool helps,
+                                          Value query, Value key) {
   auto multiply = [&](Value lhs, Value rhs) {
     return b.createOrFold<arith::MulIOp>(lhs, rhs);
   };
   Value other = shard.emitRank(-step.distance),
         ranks = shard.index(shard.placement.ranks);
   Value queries = shard.emitLength(query), keys = shard.emitLength(key);
-  ShardEmitter::FirstPositions first;
+  FirstPositions first;
   first.query = multiply(helps ? other : shard.rank, queries);
   first.key = multiply(helps ? shard.rank : other, keys);
   return shard.emitPositions(first, multiply(queries, ranks),
@@ -127,8 +127,8 @@ LightSeqEmitter::PairValues LightSeqEmitter::emitPairs(const LightSeqStep &step,
     keys = {chunks.keys[0], chunks.keys[1]};
   Values values = shard.emitIfMember(
       helps ? step.helpers : step.owners, destinations, nothing, [&] {
-        Value positions = emitPositions(step, helps, rows.front(), keys.key);
-        return shard.emitPair(rows, keys, positions,
+        ShardPlace place = emitPositions(step, helps, rows.front(), keys.key);
+        return shard.emitPair(rows, keys, place,
                               /*isFirst=*/step.distance == 0, destinations);
       });
   ValueRange rest = values;

@@ -79,8 +79,7 @@ std::optional<StringRef> attn::findOtherClause(AttentionOpInterface op,
       {"key_lengths", op.getKeyLengths() != nullptr && !takesKeyLengths},
       {"page_table", op.getPageTable() != nullptr},
       {"positions", op.getPositions() != nullptr},
-      {"reads", !op.getMaskReads().empty()},
-      {"dropout_mask", op.getDropoutMask() != nullptr}};
+      {"reads", !op.getMaskReads().empty()}};
   if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
     clauses.append({{"state", attention.getStateOut() != nullptr},
                     {"identity", attention.getIdentity() != nullptr},
@@ -102,6 +101,11 @@ std::string attn::whyNotCut(Operation *op, StringRef name, Value value,
   int64_t chunks = placement.getNumChunks();
   std::string prefix =
       ("dimension " + Twine(dim) + " of '" + name + "' must be ").str();
+  auto attention = dyn_cast<AttentionOpInterface>(op);
+  int64_t attended = placement.getRing().getNumChunks();
+  bool readsMask = attention && attention.getDropoutMask() && attended > 1;
+  if (ShapedType::isDynamic(length) && readsMask)
+    return "with 'dropout_mask', " + prefix + "static (was dynamic)";
   if (ShapedType::isDynamic(length))
     return placement.chunksPerRank == 1
                ? ""
@@ -116,13 +120,12 @@ std::string attn::whyNotCut(Operation *op, StringRef name, Value value,
   if (length % chunks != 0)
     return describe(chunks, placement.chunksPerRank,
                     Twine(placement.ranks) + " ranks");
-  auto attention = dyn_cast<AttentionOpInterface>(op);
-  int64_t attended = placement.getRing().getNumChunks();
-  int64_t words = DropoutAttr::keysOfWord * attended;
-  if (attention && attention.getDropoutAttr() && attended > 1 &&
-      length % words != 0)
-    return "with dropout, " + describe(words, DropoutAttr::keysOfWord,
-                                       Twine(attended) + " chunks");
+  if (!attention || !attention.hasDropout() || attended == 1)
+    return "";
+  int64_t each = readsMask ? DropoutMaskOp::blockSize : DropoutAttr::keysOfWord;
+  if (length % (each * attended) != 0)
+    return (readsMask ? "with 'dropout_mask', " : "with dropout, ") +
+           describe(each * attended, each, Twine(attended) + " chunks");
   return "";
 }
 

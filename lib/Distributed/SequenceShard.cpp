@@ -22,6 +22,9 @@
 using namespace mlir;
 using namespace mlir::attn;
 
+/// The queries of a word of a keep mask: it has a half of each of its keys.
+static constexpr int64_t queriesOfWord = 2;
+
 //===----------------------------------------------------------------------===//
 // Conditions
 //===----------------------------------------------------------------------===//
@@ -43,9 +46,10 @@ std::string attn::whyNotShardSequences(AttentionOpInterface op,
     return "with " + name +
            " cannot be distributed over ranks by 'lightseq', but by 'ring', "
            "'zigzag', 'allgather', 'ulysses', 'usp' or 'distattention'";
-  if (op.getDropoutAttr() && ring.getNumChunks() != 1)
-    return "with " + name +
-           " and 'dropout' can be distributed over ranks only by 'ulysses': "
+  if (op.hasDropout() && ring.getNumChunks() != 1)
+    return "with " + name + " and '" +
+           (op.getDropoutAttr() ? "dropout" : "dropout_mask") +
+           "' can be distributed over ranks only by 'ulysses': "
            "the "
            "rows of a rank begin anywhere in a sequence, and words of keep "
            "masks at multiples of 16 positions in it";
@@ -405,8 +409,42 @@ static void replacePositionsOfSequences(RewriterBase &rewriter,
   });
 }
 
+/// Emits the part of `shard` of its dropout mask, which is the one of the
+/// whole. Chunks have whole blocks of words.
+static Value emitMaskPart(AttentionOpInterface shard, const ShardPlace &place) {
+  ImplicitLocOpBuilder b(shard.getLoc(), shard);
+  Value mask = shard.getDropoutMask();
+  SmallVector<OpFoldResult> offsets(4, b.getIndexAttr(0)),
+      strides(4, b.getIndexAttr(1)),
+      sizes = tensor::getMixedSizes(b, b.getLoc(), mask);
+  auto setPart = [&](unsigned dim, Value first, int64_t size,
+                     int64_t rowsOfWord) {
+    sizes[dim] = b.getIndexAttr(size);
+    if (first)
+      offsets[dim] = getAsOpFoldResult(b.createOrFold<arith::DivUIOp>(
+          first, arith::ConstantIndexOp::create(b, rowsOfWord)));
+  };
+  setPart(/*dim=*/1, place.first.head, shard.getNumQueryHeads(),
+          /*rowsOfWord=*/1);
+  int64_t queries = getDimSize(shard.getQuery(), sequenceDim);
+  int64_t keys = getDimSize(shard.getKey(), sequenceDim);
+  bool isWhole = shard.hasSequences() || ShapedType::isDynamic(queries) ||
+                 ShapedType::isDynamic(keys);
+  if (!isWhole) {
+    unsigned queryDim = shard.getMaskLayout() == MaskLayout::Rows ? 2 : 3;
+    setPart(queryDim, place.first.query,
+            DropoutMaskOp::countQueryWords(queries), queriesOfWord);
+    setPart(5 - queryDim, place.first.key, DropoutMaskOp::countKeyWords(keys),
+            DropoutAttr::keysOfWord);
+  }
+  return b.createOrFold<tensor::ExtractSliceOp>(mask, offsets, sizes, strides);
+}
+
 template <typename OpTy>
 static void assignOperands(OpTy shard, const ShardPlace &place) {
+  if (shard.getDropoutMask())
+    shard.getDropoutMaskMutable().assign(
+        emitMaskPart(cast<AttentionOpInterface>(shard.getOperation()), place));
   if (place.positions)
     shard.getPositionsMutable().assign(place.positions);
   if (place.querySequences)

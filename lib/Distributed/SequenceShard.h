@@ -94,13 +94,19 @@ Value emitInSequences(ImplicitLocOpBuilder &b, Value value, Value destination,
 Value emitPositionEntry(OpBuilder &builder, Location loc, Value tensor,
                         Value at);
 
+/// The first positions of a shard; null is 0.
+struct FirstPositions {
+  Value query, key, head;
+};
+
 /// Where a shard is in the whole attention.
 struct ShardPlace {
-  ShardPlace(Value positions = nullptr) : positions(positions) {}
-
   /// The operand `positions`; null if it makes no difference. Of sequences, for
   /// random numbers alone.
-  Value positions;
+  Value positions = nullptr;
+  /// Where a dropout mask of the whole has the part of the shard: the first
+  /// query, key and head; null is 0.
+  FirstPositions first = {};
   /// The boundaries of sequences within the shard; null if they are the same as
   /// in the whole.
   Value querySequences = nullptr, keySequences = nullptr;

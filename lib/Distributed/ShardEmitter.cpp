@@ -45,7 +45,7 @@ bool attn::needsPositions(AttentionOpInterface op) {
   bool scoreHasPositions =
       !scoreMod.empty() &&
       llvm::any_of(scoreMod.getArguments().drop_front(), isUsed);
-  if (op.getDropoutAttr() || scoreHasPositions || !op.getMaskMod().empty())
+  if (op.hasDropout() || scoreHasPositions || !op.getMaskMod().empty())
     return true;
   MaskAttrInterface mask = op.getMaskAttr();
   if (!mask)
@@ -99,16 +99,19 @@ Value ShardEmitter::emitContains(const llvm::BitVector &set) {
   return contained;
 }
 
-Value ShardEmitter::emitPositions(const FirstPositions &first, Value numQueries,
-                                  Value numKeys) {
+ShardPlace ShardEmitter::emitPositions(const FirstPositions &first,
+                                       Value numQueries, Value numKeys) {
   Value zero = arith::ConstantIntOp::create(b, 0, 32);
   auto word = [&](Value value) {
     return value ? b.createOrFold<arith::IndexCastOp>(b.getI32Type(), value)
                  : zero;
   };
-  return tensor::FromElementsOp::create(
+  ShardPlace place;
+  place.first = first;
+  place.positions = tensor::FromElementsOp::create(
       b, ValueRange{word(first.query), word(first.key), zero, word(first.head),
                     word(numQueries), word(numKeys)});
+  return place;
 }
 
 ShardPlace ShardEmitter::emitWholePositions(Value key) {
@@ -129,19 +132,25 @@ ShardPlace ShardEmitter::emitHeadPositions(const HeadGroup &ranks, Value query,
     place.localMask = op.getMaskAttr();
     if (usesHeadInRegions(op))
       place.firstHead = emitFirstHead(ranks);
-    if (op.getDropoutAttr()) {
-      FirstPositions first;
-      first.head = emitFirstHead(ranks);
+    if (op.hasDropout())
+      place.first.head = emitFirstHead(ranks);
+    if (op.getDropoutAttr())
       place.positions =
-          emitPositions(first, emitLength(query), emitLength(key));
-    }
+          emitPositions(place.first, emitLength(query), emitLength(key))
+              .positions;
     return place;
   }
   auto isEmpty = [](Region &region) { return region.empty(); };
-  if (!op.getDropoutAttr() && llvm::all_of(op->getRegions(), isEmpty))
+  bool isSame = llvm::all_of(op->getRegions(), isEmpty);
+  if (!op.hasDropout() && isSame)
     return {};
   FirstPositions first;
   first.head = emitFirstHead(ranks);
+  if (op.getDropoutMask() && isSame) {
+    ShardPlace place;
+    place.first = first;
+    return place;
+  }
   return emitPositions(first, emitLength(query), emitLength(key));
 }
 
@@ -202,7 +211,8 @@ ShardPlace ShardEmitter::emitStripedPlace(const RingStep &step, Value query,
                                            index(step.number));
     first.key = arith::SelectOp::create(b, isBefore, index(1), index(0));
   }
-  place.positions = emitPositions(first, emitLength(query), emitLength(key));
+  place.positions =
+      emitPositions(first, emitLength(query), emitLength(key)).positions;
   if (!seesRows)
     return place;
   Value ranks = index(placement.ranks);

@@ -91,8 +91,9 @@ protected:
   virtual SmallVector<APFloat> getNothing() = 0;
   /// The results of a pair, of queries and then of keys. They go to
   /// `destinations`. `isFirst` holds for one pair of each chunk of queries.
-  virtual Values emitPair(ValueRange rows, KeyValues keys, Value positions,
-                          bool isFirst, ValueRange destinations) = 0;
+  virtual Values emitPair(ValueRange rows, KeyValues keys,
+                          const ShardPlace &place, bool isFirst,
+                          ValueRange destinations) = 0;
   /// The results of queries, or of keys, of several pairs from the results of
   /// each. These are used nowhere else.
   virtual Values emitTotal(ArrayRef<Values> terms) = 0;
@@ -214,12 +215,8 @@ private:
   bool isFull(const RingStep &step, int64_t querySlot, int64_t keySlot) const;
   friend class LightSeqEmitter;
 
-  /// The first positions of a shard; null is 0.
-  struct FirstPositions {
-    Value query, key, head;
-  };
-  Value emitPositions(const FirstPositions &first, Value numQueries,
-                      Value numKeys);
+  ShardPlace emitPositions(const FirstPositions &first, Value numQueries,
+                           Value numKeys);
   /// The number of the chunk in `slot` of rank `of`.
   Value emitChunk(Value of, int64_t slot);
   SmallVector<OpFoldResult> getSlotSizes(Value tensor);

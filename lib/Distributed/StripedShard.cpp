@@ -29,8 +29,9 @@ std::string attn::whyNotStripe(AttentionOpInterface op,
     return ("with 'sequences " + stringifySequenceLayout(*layout) + "' " +
             others + ", 'ulysses', 'usp' or 'distattention'")
         .str();
-  if (op.getDropoutAttr())
-    return ("with 'dropout' " + others +
+  if (op.hasDropout())
+    return ("with '" + Twine(op.getDropoutAttr() ? "dropout" : "dropout_mask") +
+            "' " + others +
             ", 'lightseq', 'ulysses' or 'usp': a word of a keep mask is of "
             "neighboring keys, and a rank has none")
         .str();

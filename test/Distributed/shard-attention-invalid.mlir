@@ -118,16 +118,6 @@ func.func @identity(%q: !t, %k: !t, %v: !t, %out: !t, %u: tensor<2xf32>) -> !t {
 // -----
 
 !t = tensor<1x2x64x16xf32>
-func.func @dropout_mask(%q: !t, %k: !t, %v: !t, %out: !t, %bits: tensor<1x2x32x4xi32>) -> !t {
-  // expected-error @below {{'attn.attention' op cannot be distributed over ranks with 'dropout_mask'}}
-  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
-      dropout_mask rows(%bits : tensor<1x2x32x4xi32>) p(0.125) -> !t
-  return %0 : !t
-}
-
-// -----
-
-!t = tensor<1x2x64x16xf32>
 func.func @epilogue(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
   // expected-error @below {{'attn.attention' op cannot be distributed over ranks with 'epilogue'}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)

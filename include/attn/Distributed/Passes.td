@@ -25,7 +25,8 @@ def AttnShardAttentionPass
     the function that each rank calls: of `ranks` equal chunks, rank `r` has chunk `r` of
     the queries, keys and values, and gets chunk `r` of the results. All else, such as
     seeds, sinks, states and tensors that regions read, is the same on all ranks.
-    `attn.comm.rank` tells the ranks apart.
+    `attn.comm.rank` tells the ranks apart. Each rank reads the words of its chunks and heads
+    of a `dropout_mask`, of which it has the whole.
 
     `positions` gives each attention its global coordinates, so that masks, regions
     and dropout do the same as in the whole. A mask decides which ranks need which chunks of
@@ -266,13 +267,14 @@ def AttnShardAttentionPass
     distribute is an error:
 
     - one with `sequences packed_queries`, `key_lengths`, `page_table`, `reads`,
-      `block_mask`, `identity`, `dropout_mask`, `positions`, or a `query` or `epilogue` region; `distattention` takes `key_lengths` where no mask, region or dropout
+      `block_mask`, `identity`, `positions`, or a `query` or `epilogue` region; `distattention` takes `key_lengths` where no mask, region or dropout
       depends on positions, as a causal mask of one query does not
     - `sequences padded` with another method than `ulysses`, `sequences` with `lightseq`, and
-      `sequences` and `dropout` with another method than `ulysses`
-    - `dropout` and `sequences` with `striped`, and `dcaptures` with `lightseq`
+      `sequences` and `dropout` or `dropout_mask` with another method than `ulysses`
+    - `dropout`, `dropout_mask` and `sequences` with `striped`, and `dcaptures` with `lightseq`
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
-      chunks in which no word of a keep mask begins
+      chunks in which no word of a keep mask begins, and with `dropout_mask` ones that are not
+      static multiples of 64
     - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`; the
       same with `usp`, for its degree, which must divide `ranks`
     - linear attention with another method than `allgather`

@@ -38,7 +38,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "Inputs"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
-from dropout_reference import Dropout  # noqa: E402
+from dropout_reference import Dropout, pack  # noqa: E402
 from tool_cache import run_tool  # noqa: E402
 
 BATCH, HEADS, KEY_HEADS, DIM, VALUE_DIM = 2, 4, 2, 32, 16
@@ -108,7 +108,7 @@ class Case:
 
     def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
                  lengths=None, dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False,
-                 key_heads=KEY_HEADS, value_heads=None, has_bias_grad=False):
+                 key_heads=KEY_HEADS, value_heads=None, has_bias_grad=False, mask_layout=None):
         self.name, self.mask, self.mask_mod, self.bias, self.sinks = name, mask, mask_mod, bias, sinks
         self.attended = attended or (lambda b, h, i, j, shift: np.ones(np.broadcast_shapes(i.shape, j.shape), bool))
         self.queries, self.keys, self.dropout, self.dtype, self.lengths = queries, keys, dropout, dtype, lengths
@@ -117,10 +117,17 @@ class Case:
         self.dynamic, self.has_lse, self.is_exact, self.deterministic = dynamic, has_lse, is_exact, deterministic
         self.key_heads, self.value_heads = key_heads, value_heads or key_heads
         self.has_bias_grad = has_bias_grad
+        # Of the keep mask that attention reads, instead of making random numbers.
+        self.mask_layout = mask_layout
         self.storage = Storage(dtype)
         # Probabilities and the output are rounded once, and gradients after the output.
         self.tolerance = {"f32": 2e-5, "bf16": 2**-7, "f16": 2**-10}[dtype]
         self.grad_tolerance = self.tolerance if dtype == "f32" else 2 * self.tolerance
+
+    def pack_mask(self):
+        """The keep mask of the whole."""
+        at = np.ix_(range(BATCH), range(HEADS), range(self.queries), range(self.keys))
+        return pack(self.dropout.keep(SEED, OFFSET, *at).astype(bool), self.mask_layout).view(np.int32)
 
     def differentiate(self, gradient):
         """The passes that make the function of gradients of the queries, keys, values, sinks and perhaps the bias, and
@@ -162,7 +169,11 @@ class Case:
             clauses += f" mask({self.mask})"
         if self.bias:
             types["bias"] = f"tensor<{HEADS}x{self.keys}xf32>"
-        if self.dropout:
+        if self.mask_layout:
+            sizes = "x".join(map(str, self.pack_mask().shape))
+            types["bits"] = f"tensor<{sizes}xi32>"
+            clauses += f" dropout_mask {self.mask_layout}(%bits : {types['bits']}) p({self.dropout.p})"
+        elif self.dropout:
             types["seed"] = types["offset"] = "tensor<i64>"
             clauses += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         if self.bias:
@@ -245,6 +256,12 @@ CASES = [
     Case("one_value_head", "#attn.causal", causal, queries=128, keys=128, dropout=Dropout(0.25, "philox", 7),
          key_heads=HEADS, value_heads=1),
     Case("deterministic", "#attn.causal", causal, sinks=True, deterministic=True),
+    # Ranks read the blocks of 64 by 64 pairs of their chunks.
+    Case("dropout_mask", "#attn.causal", causal, queries=512, keys=512, dropout=Dropout(0.25, "philox", 7), sinks=True,
+         mask_layout="rows"),
+    Case("dropout_columns", "#attn.sliding_window<left = 150, right = 0>",
+         lambda b, h, i, j, shift: (j >= i + shift - 150) & (j <= i + shift), queries=512, keys=1024, key_heads=1,
+         dropout=Dropout(0.5, "arx", 6, bits=4), mask_layout="columns"),
     # Each rank has terms of the gradients of all elements of a captured tensor.
     Case("bias_grad", "#attn.causal", causal, bias=True, has_bias_grad=True),
     Case("bias_grad_window", "#attn.sliding_window<left = 50, right = 10>",
@@ -257,7 +274,7 @@ CASES = [
 FIVE_RANKS = Case("causal_five", "#attn.causal", causal, queries=240, keys=240, sinks=True)
 
 # Cases that say which heads a rank has, with one key head for each query head and with fewer.
-GROUP_CASES = ("causal", "mask_mod", "sinks", "heads", "one_head", "value_heads", "one_value_head", "bias_grad")
+GROUP_CASES = ("causal", "mask_mod", "sinks", "heads", "one_head", "value_heads", "one_value_head", "bias_grad", "dropout_mask")
 # For few queries: the numbers of keys of a KV cache, whose segments may be empty, full or in between.
 SEGMENT_CASES = [
     Case("one_query", "#attn.causal", queries=1, keys=256, sinks=True),
@@ -448,7 +465,9 @@ class Inputs:
         q, k, v = store(self.q[:, :, part]), store(self.k[:, :, key_part]), store(self.v[:, :, key_part])
         extra = [self.sinks] * case.sinks + [self.bias] * case.bias
         extra += [np.array(case.lengths, np.int32)] if case.lengths else []
-        if case.dropout:
+        if case.mask_layout:
+            extra += [case.pack_mask()]
+        elif case.dropout:
             extra += [np.array(SEED), np.array(OFFSET)]
         out = store(np.full((*q.shape[:3], VALUE_DIM), np.nan, np.float32))
         results = {"out": out, "lse": np.full(q.shape[:3], np.nan, np.float32)}
@@ -1023,7 +1042,7 @@ def make_checks(tester, method, gradients):
             continue
         # Gradients take long to compile: most cases have a ring and one other method, and pairs of chunks are few.
         others = ("zigzag", "allgather", "ulysses", "usp2")
-        if gradients and case.name not in ("causal", "bias_grad") and method in others and method != others[number % 4]:
+        if gradients and case.name not in ("causal", "bias_grad", "dropout_mask") and method in others and method != others[number % 4]:
             continue
         usual = {"zigzag": 2 if gradients else 4, "usp4": 8}.get(method, 5 if case is FIVE_RANKS else 4)
         counts = {"ulysses": (1, 2, 4), "usp2": (2, 4, 6, 8), "usp4": (8,), BALANCED: (1, 2, 3, 4, 6), STRIPED: (1, 2, 3, 4, 6)}.get(
