@@ -93,12 +93,19 @@ static bool hasMatmulBody(linalg::LinalgOp op) {
 
 /// Whether kernels on `target` multiply the inputs of `matched`, if these have
 /// 8 bits: other matmuls of 8 bits stay operations of linalg, which have
-/// kernels of scalars.
+/// kernels of scalars. So do those whose rows cannot be aligned to 16 bytes, as
+/// kernels on GPUs demand.
 static bool isMultiplied(const MatchedMatmul &matched, const Target &target) {
+  constexpr int64_t alignment = 16;
   attn_tile::MatmulInputs inputs = {getElementTypeOrSelf(matched.lhs),
                                     getElementTypeOrSelf(matched.rhs),
                                     matched.transposeLhs, matched.transposeRhs};
-  return !isFloat8(inputs.lhs) || !attn_tile::whyNotMatmul(inputs, target);
+  if (!isFloat8(inputs.lhs))
+    return true;
+  int64_t depth = cast<ShapedType>(matched.lhs.getType()).getShape().back();
+  bool isAligned = ShapedType::isDynamic(depth) || depth % alignment == 0;
+  return (target.isHost() || isAligned) &&
+         !attn_tile::whyNotMatmul(inputs, target);
 }
 
 /// Recognises a matmul that kernels on `target` compute, or says in `reason`

@@ -47,6 +47,17 @@ func.func @others(%a: tensor<4x16xf8E4M3FN>, %b: tensor<16x8xf8E4M3FN>, %e: tens
   return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
+// Rows of 20 bytes cannot be aligned as kernels on GPUs demand.
+// CHECK-LABEL: func @unaligned
+// HOST: attn.matmul
+// SM90-NOT: attn.matmul
+// SM80-NOT: attn.matmul
+func.func @unaligned(%a: tensor<4x20xf8E4M3FN>, %b: tensor<8x20xf8E4M3FN>, %c: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = linalg.matmul indexing_maps = [#mk, #nk, #mn]
+      ins(%a, %b : tensor<4x20xf8E4M3FN>, tensor<8x20xf8E4M3FN>) outs(%c : tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
 // attn.matmul has no outputs of 8 bits.
 // CHECK-LABEL: func @out_of_8_bits
 // CHECK-NOT: attn.matmul

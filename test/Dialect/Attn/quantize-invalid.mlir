@@ -174,6 +174,33 @@ func.func @signs_size(%x: memref<9x16xf32>, %q: memref<9x16xf8E5M2>, %s: memref<
 
 // -----
 
+func.func @dynamic_signs(%x: memref<9x16xf32>, %q: memref<9x16xf8E5M2>, %s: memref<f32>, %signs: memref<?xf32>) {
+  // expected-error @below {{'attn.quantize' op dimension 0 of 'signs' must be static, 16}}
+  attn.quantize ins(%x : memref<9x16xf32>) rotate(%signs : memref<?xf32>) outs(%q : memref<9x16xf8E5M2>)
+      scale(%s : memref<f32>)
+  return
+}
+
+// -----
+
+func.func @amax_of_given_scale(%x: memref<9x16xf32>, %q: memref<9x16xf8E5M2>, %s: memref<f32>) {
+  // expected-error @below {{'attn.quantize' op 'amax' must not be the memref of 'given_scale'}}
+  attn.quantize ins(%x : memref<9x16xf32>) given_scale(%s : memref<f32>) outs(%q : memref<9x16xf8E5M2>)
+      amax(%s : memref<f32>)
+  return
+}
+
+// -----
+
+func.func @amax_of_scale(%x: memref<9x16xf32>, %q: memref<9x16xf8E5M2>, %s: memref<f32>) {
+  // expected-error @below {{'attn.quantize' op 'amax' must not be the memref of 'scale'}}
+  attn.quantize ins(%x : memref<9x16xf32>) outs(%q : memref<9x16xf8E5M2>) scale(%s : memref<f32>)
+      amax(%s : memref<f32>)
+  return
+}
+
+// -----
+
 func.func @element_types(%x: memref<9x16xf32>, %q: memref<9x16xf8E4M3FNUZ>, %s: memref<f32>) {
   // expected-error @below {{'attn.quantize' op operand #1 must be ranked tensor or memref of f8E4M3FN or f8E5M2 values, but got 'memref<9x16xf8E4M3FNUZ>'}}
   attn.quantize ins(%x : memref<9x16xf32>) outs(%q : memref<9x16xf8E4M3FNUZ>) scale(%s : memref<f32>)

@@ -126,8 +126,29 @@ static LogicalResult verifyRotation(QuantizeOp op) {
   if (signs.getRank() != 1)
     return op.emitOpError("'signs' must have 1 dimension (has ")
            << signs.getRank() << ")";
+  if (signs.isDynamicDim(0))
+    return op.emitOpError("dimension 0 of 'signs' must be static, ") << size;
   return verifySize(op, {"signs", op.getSigns()}, 0, size,
                     "the last dimension of 'in'");
+}
+
+/// Checks that memrefs that the operation writes are no other operands. Tensors
+/// may be: bufferization copies them.
+static LogicalResult verifyDestinations(QuantizeOp op) {
+  if (!op.isBufferized())
+    return success();
+  NamedOperand operands[] = {
+      {"in", op.getIn()},       {"given_scale", op.getGivenScale()},
+      {"signs", op.getSigns()}, {"out", op.getOut()},
+      {"scale", op.getScale()}, {"amax", op.getAmax()}};
+  constexpr size_t numInputs = 3;
+  for (size_t i = numInputs; i < std::size(operands); ++i)
+    for (const NamedOperand &other : ArrayRef(operands).take_front(i))
+      if (operands[i].value && operands[i].value == other.value)
+        return op.emitOpError("'")
+               << operands[i].name << "' must not be the memref of '"
+               << other.name << "'";
+  return success();
 }
 
 LogicalResult QuantizeOp::verify() {
@@ -154,6 +175,8 @@ LogicalResult QuantizeOp::verify() {
       failed(verifyScales(*this, first, first)))
     return failure();
   if (getAmax() && failed(verifyScales(*this, {"amax", getAmax()}, first)))
+    return failure();
+  if (failed(verifyDestinations(*this)))
     return failure();
   return getSigns() ? verifyRotation(*this) : success();
 }

@@ -43,8 +43,8 @@ using arith::CmpIPredicate;
 using utils::IteratorType;
 
 /// Elements whose largest absolute value one thread block of a GPU computes,
-/// where no block of rows has a scale of its own: each lane of its warp reads
-/// 256 of them.
+/// where no block of rows has a scale of its own, if they are enough rows: each
+/// lane of its warp reads 256 of them.
 static constexpr int64_t elementsOfChunk = 8192;
 /// The most rows among them.
 static constexpr int64_t maxRowsOfChunk = 64;
@@ -94,6 +94,7 @@ private:
   Value rotate();
 
   Value emitScale(Value amax, Value init);
+  Value emitScaleOfBlock(ImplicitLocOpBuilder &b, Value scale, Value lastBlock);
   Value emitQuotients(Value scale, Value init);
 
   RewriterBase &rewriter;
@@ -378,18 +379,36 @@ Value Decomposition::emitScale(Value amax, Value init) {
       });
 }
 
+/// Emits the scale of the element of a loop over elements, from the scales of
+/// blocks of rows. The last one is that of all rows beyond, so that nothing
+/// outside of `scale` is read.
+Value Decomposition::emitScaleOfBlock(ImplicitLocOpBuilder &b, Value scale,
+                                      Value lastBlock) {
+  SmallVector<Value> indices;
+  for (int64_t dim : llvm::seq<int64_t>(3))
+    indices.push_back(linalg::IndexOp::create(b, dim));
+  Value size = arith::ConstantIndexOp::create(b, int64_t(*op.getBlockSize()));
+  Value block = arith::DivUIOp::create(b, indices[2], size);
+  indices[2] = arith::MinUIOp::create(b, block, lastBlock);
+  return tensor::ExtractOp::create(b, scale, indices);
+}
+
 /// Emits the quotients of elements and their scales, rounded to 8 bits.
 Value Decomposition::emitQuotients(Value scale, Value init) {
   auto type = cast<FloatType>(getElementTypeOrSelf(init));
-  SmallVector<AffineExpr> ofScale;
   int64_t scaleRank = cast<ShapedType>(scale.getType()).getRank();
-  for (int64_t dim : llvm::seq(scaleRank)) {
-    AffineExpr expr = b.getAffineDimExpr(dim);
-    ofScale.push_back(dim == 2 ? expr.floorDiv(*op.getBlockSize()) : expr);
+  SmallVector<Value> inputs = {source};
+  SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(rank)};
+  Value lastBlock;
+  if (op.getBlockSize()) {
+    Value blocks = tensor::DimOp::create(b, scale, 2);
+    Value one = arith::ConstantIndexOp::create(b, 1);
+    Value atLeastOne = arith::MaxUIOp::create(b, blocks, one);
+    lastBlock = arith::SubIOp::create(b, atLeastOne, one);
+  } else {
+    inputs.push_back(scale);
+    maps.push_back(maps[0].getMajorSubMap(scaleRank));
   }
-  SmallVector<AffineMap> maps = {
-      b.getMultiDimIdentityMap(rank),
-      AffineMap::get(rank, 0, ofScale, b.getContext())};
   float number = getLargest(type);
   Value largest, lowest;
   if (op.getSaturate()) {
@@ -397,10 +416,11 @@ Value Decomposition::emitQuotients(Value scale, Value init) {
     lowest = constant(-number);
   }
   return emitElements(
-      {source, scale}, maps, init,
-      [&](ImplicitLocOpBuilder &b, ValueRange arguments) {
+      inputs, maps, init, [&](ImplicitLocOpBuilder &b, ValueRange arguments) {
+        Value divisor =
+            lastBlock ? emitScaleOfBlock(b, scale, lastBlock) : arguments[1];
         Value quotient =
-            arith::DivFOp::create(b, toF32(b, arguments[0]), arguments[1]);
+            arith::DivFOp::create(b, toF32(b, arguments[0]), divisor);
         if (largest) {
           quotient = arith::MinimumFOp::create(b, quotient, largest);
           quotient = arith::MaximumFOp::create(b, quotient, lowest);
@@ -424,8 +444,11 @@ void Decomposition::run() {
     return emitEmpty(memref::getMixedSizes(b, b.getLoc(), destination),
                      type.getElementType());
   };
-  Value scale = op.getGivenScale() ? toTensor(op.getGivenScale()) : Value();
-  Value amax;
+  Value scale, amax, out;
+  if (op.getGivenScale()) {
+    scale = toTensor(op.getGivenScale());
+    out = emitQuotients(scale, getInit(op.getOut()));
+  }
   if (op.getAmax() || !scale) {
     Value destination = op.getAmax() ? op.getAmax() : op.getScale();
     Value init = op.getAmax()
@@ -435,9 +458,11 @@ void Decomposition::run() {
                                  b.getF32Type());
     amax = emitAmax(init);
   }
-  if (!scale)
+  if (!scale) {
     scale = emitScale(amax, getInit(op.getScale()));
-  SmallVector<Value> results = {emitQuotients(scale, getInit(op.getOut()))};
+    out = emitQuotients(scale, getInit(op.getOut()));
+  }
+  SmallVector<Value> results = {out};
   if (op.getScale())
     results.push_back(scale);
   if (op.getAmax())

@@ -55,7 +55,11 @@ def Attn_QuantizeOp : Attn_Op<"quantize", [
     | `[B, H]` | batch entry and head | `[B, H, S, D]` |
     | `[B, H, blocks]` | block of `block_size` rows, 64 or 128 | `[B, H, S, D]` |
 
-    There are `ceil(S / block_size)` blocks; the last one may have fewer rows.
+    There are `ceil(S / block_size)` blocks; the last one may have fewer rows. If there
+    are fewer scales than blocks, the last one is that of all further rows.
+
+    A scale divides: it is `descale` in FlashAttention, and `scale_inv` in Transformer
+    Engine, whose `scale` multiplies.
 
     | operand | shape | element type |
     |---|---|---|
@@ -71,8 +75,8 @@ def Attn_QuantizeOp : Attn_Op<"quantize", [
     if `amax` is 0, and otherwise `amax / largest`, but at least 2^-126, the smallest
     normal number of f32. `largest` is the largest number of the type of `out`, 448 in
     f8E4M3FN and 57344 in f8E5M2. With `given_scale`, such as one from the `amax` of
-    earlier steps (delayed scaling), no pass over `in` precedes the rounding, and
-    `amax` is for later steps.
+    earlier steps (delayed scaling), the rounding does not wait for a pass over `in`:
+    `amax` is for later steps, and takes a pass of its own if it is wanted.
 
     Quotients are f32, rounded once to nearest even. Beyond the largest number, as the
     OCP 8-bit specification says of both its modes:
@@ -95,14 +99,14 @@ def Attn_QuantizeOp : Attn_Op<"quantize", [
     ```
 
     `signs` are 1 or -1. `H` is a Hadamard matrix, which spreads large elements over
-    their row (Shah et al. 2024, FlashAttention-3). Queries and keys that are rotated
+    their row (incoherent processing in Shah et al. 2024, FlashAttention-3). Queries and keys that are rotated
     by the same signs have the same scores. Accumulation is f32. In a row with an element
     that is not finite, no element of `x` is finite.
 
     `attn-decompose-quantize` writes it as operations of linalg, and the rotation as
     `attn.matmul`. The operation is in destination style: on tensors it returns the new
     contents of `out`, then of `scale` and `amax` if it has them. On memrefs it writes
-    them.
+    them, and they must be different memrefs, other than the inputs.
 
     ```mlir
     %q, %s = attn.quantize ins(%x : tensor<?x32x?x128xbf16>)
