@@ -86,6 +86,8 @@ class Attention:
     page_size: Optional[int] = None
     #: Whether calls are for shards of a larger attention, whose global positions masks, regions and dropout see.
     positions: bool = False
+    #: The element type of the output of a state, the partial result for other keys that attention goes on from.
+    state_dtype: str = ""
     with_lse: bool = False
     dropout: str = ""
     batch: Optional[int] = None
@@ -161,6 +163,8 @@ class Attention:
         mask, reads = self.mask.attribute() if isinstance(self.mask, Mask) else (self.mask, list(self.reads))
         heads = {"sinks": self.sinks, "head_map": self.head_map, "identity": self.identity}
         captures = "".join(f", %mask_{i}: {kind}" for i, kind in enumerate(reads))
+        state_out = f"tensor<{batch}x{self.query_heads}x{queries}x{value_dim}x{self.state_dtype}>"
+        captures += f", %state_out: {state_out}, %state_lse: {lse}" if self.state_dtype else ""
         captures += "".join(f", %{name}: {kind}" for name, kind in heads.items() if kind)
         sequences = ["%query_sequences", "%query_sequences" if self.same_sequences else "%key_sequences"]
         captures += "".join(f", {name}: {_LENGTHS}" for name in dict.fromkeys(sequences)) if self.sequences else ""
@@ -171,6 +175,8 @@ class Attention:
         state = ", %seed: tensor<i64>, %offset: tensor<i64>" if self.dropout else ""
         inits = ["%out_init", "%lse_init"][: len(results)]
         clauses = []
+        if self.state_dtype:
+            clauses.append(f"state(%state_out, %state_lse : {state_out}, {lse})")
         for name, kind in heads.items():
             if kind:
                 clauses.append(f"{'heads' if name == 'head_map' else name}(%{name} : {kind})")

@@ -91,6 +91,8 @@ def descale(
         return kind, list(captures)
     if "heads" in kind.clauses.split():
         raise UnsupportedError(f"{next(iter(given))} and head_map do not go together; leave one out")
+    if NAMES[2] in given and "state" in kind.clauses.split():
+        raise UnsupportedError(f"{NAMES[2]} and state do not go together: the output of the state would be scaled")
     types = tuple([(name, capture_type(scale)) for name, scale in given.items()])
     groups = (query.shape[1] // key.shape[1], query.shape[1] // value.shape[1])
     kind = _add_scales(kind, types, len(captures) - kind.first_capture, groups)

@@ -278,7 +278,15 @@ def attend(
     scores, probabilities, lse = _evaluate(query, key, captures, kind, rng)
     if _records:
         _records[-1].append((scores, probabilities))
-    return probabilities @ value[:, _find_heads(query, value, captures, kind)], lse
+    out = probabilities @ value[:, _find_heads(query, value, captures, kind)]
+    return (_add_state(out, lse, *operands["state"]) if "state" in operands else out), lse
+
+
+def _add_state(out: Tensor, lse: Tensor, state_out: Tensor, state_lse: Tensor) -> Tensor:
+    """The output with a partial result that its log-sum-exp includes."""
+    is_none = (state_lse == -math.inf) | (lse == -math.inf)
+    weight = (state_lse.double().masked_fill(is_none, 0.0) - lse.masked_fill(is_none, 0.0)).exp() * ~is_none
+    return out + weight[..., None] * state_out.double().masked_fill(is_none[..., None], 0.0)
 
 
 def _gather_pages(tensor: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tensor:
@@ -392,7 +400,7 @@ def _evaluate(
     if kind.mask:
         keep = keep & _evaluate_mask(kind.mask, pairs._replace(captures=captures[: kind.reads]))
     operands = find_operands(captures, kind)
-    probabilities, lse = _normalize(scores, keep, operands.get("sinks"))
+    probabilities, lse = _normalize(scores, keep, operands.get("sinks"), operands.get("state"))
     if rng is not None:
         probabilities = _drop(probabilities, kind.dropout_p, rng, places.position)
     if "identity" in operands:
@@ -402,7 +410,9 @@ def _evaluate(
     return scores.masked_fill(~keep, -math.inf), probabilities, lse
 
 
-def _normalize(scores: Tensor, keep: Tensor, sinks: Optional[Sequence[Tensor]]) -> Tuple[Tensor, Tensor]:
+def _normalize(
+    scores: Tensor, keep: Tensor, sinks: Optional[Sequence[Tensor]], state: Optional[Sequence[Tensor]]
+) -> Tuple[Tensor, Tensor]:
     """The softmax of the kept scores and its log-sum-exp; rows with nothing to attend are 0."""
     is_empty = ~keep.any(-1, keepdim=True)
     # Of an empty row all gradients are 0.
@@ -414,6 +424,11 @@ def _normalize(scores: Tensor, keep: Tensor, sinks: Optional[Sequence[Tensor]]) 
     lse = lse.masked_fill(is_empty[..., 0], -math.inf)
     if sinks is not None:
         lse = torch.logaddexp(lse, sinks[0].double()[:, None].expand(lse.shape))
+    if state is not None:
+        # Both may be -inf, where the gradient of the sum would be NaN.
+        other = state[1].double()
+        is_none = (lse == -math.inf) & (other == -math.inf)
+        lse = torch.logaddexp(lse.masked_fill(is_none, 0.0), other).masked_fill(is_none, -math.inf)
     finite = lse.masked_fill(lse == -math.inf, 0.0)
     return (masked - finite[..., None]).exp() * ~is_empty, lse
 

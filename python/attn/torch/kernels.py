@@ -47,7 +47,7 @@ _VIEW_WORDS = ctypes.sizeof(TensorView) // 8
 
 # How many operands each clause has, in order; they follow the operands of the mask.
 CLAUSES = {
-    "sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2, "packed_queries": 2, "key_lengths": 1,
+    "state": 2, "sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2, "packed_queries": 2, "key_lengths": 1,
     "page_table": 1, "positions": 1, "values_in_keys": 0, "same_sequences": 0,
 }  # fmt: skip
 #: Entries of the positions of a shard: first query, key, batch entry and query head, numbers of queries and keys.
@@ -214,6 +214,9 @@ def check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict
     for clause in kind.clauses.split():
         operands = captures[number : number + CLAUSES[clause]]
         number += len(operands)
+        if clause == "state":
+            types[clause] = _NAMES[operands[0].dtype]
+            continue
         is_integer = clause not in ("sinks", "identity")
         for operand in operands:
             if is_integer and operand.dtype != torch.int32:
@@ -251,6 +254,20 @@ def check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict
     return types
 
 
+def check_state(query: Tensor, value: Tensor, state_out: Tensor, state_lse: Tensor, allows_double: bool) -> None:
+    """Refuses a state that is no result of attention of these queries."""
+    rows = tuple(query.shape[:3])
+    for name, tensor, shape, dtypes in (
+        ("out", state_out, (*rows, value.shape[3]), tuple(_NAMES)), ("lse", state_lse, rows, (torch.float32,))
+    ):  # fmt: skip
+        if tuple(tensor.shape) != shape:
+            raise AttnError(f"{name} of state has the shape {tuple(tensor.shape)}, expected {shape}")
+        if tensor.dtype not in dtypes and not (allows_double and tensor.dtype == torch.float64):
+            raise AttnError(
+                f"{name} of state has the dtype {tensor.dtype}, expected {' or '.join(str(dtype) for dtype in dtypes)}"
+            )
+
+
 def has_values_in_keys(key: Tensor, value: Tensor) -> bool:
     """Whether each row of values is the beginning of a longer row of keys in memory. Kernels then read keys alone."""
     return (
@@ -273,10 +290,16 @@ def find_clauses(
     key_lengths: Optional[Tensor] = None,
     sequences: str = "padded",
     positions: Optional[Tensor] = None,
+    state: Optional[Tuple[Tensor, Tensor]] = None,
 ) -> Tuple[str, List[Tensor]]:
     """The clauses of attention that there are operands for, and their operands."""
     clauses: List[str] = []
     operands: List[Tensor] = []
+    if state is not None:
+        if not isinstance(state, tuple) or [isinstance(tensor, Tensor) for tensor in state] != [True, True]:
+            raise AttnError(f"state is a {type(state).__name__}; pass a tuple of two tensors, out and lse")
+        clauses.append("state")
+        operands += [with_unit_stride(tensor, f"{name} of state") for name, tensor in zip(("out", "lse"), state)]
     for clause, name, tensor in (
         ("sinks", "sinks", sinks), ("heads", "head_map", head_map), ("identity", "identity", identity)
     ):  # fmt: skip
@@ -390,6 +413,8 @@ def check_kind(
     entries = operands["packed_queries"][1].shape[0] if "packed_queries" in operands else None
     checked = () if allows_double else captures
     check_tensors(query, key, value, checked, "heads" in operands, allows_double, "page_table" in operands, entries)
+    if "state" in operands:
+        check_state(query, value, *operands["state"], allows_double)
 
 
 def element_name(tensor: Tensor) -> str:
@@ -667,6 +692,8 @@ def describe_attention(
     kind: Kind, with_lse: bool, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]
 ) -> Attention:
     """Attention of a kind for tensors of some heads and head dims, whose batch and lengths may vary."""
+    if "state" in kind.clauses.split():
+        check_state(query, value, *find_operands(captures, kind)["state"], allows_double=False)
     clauses = check_clauses(kind, query, captures)
     is_paged = "page_table" in clauses
     check_kind(query, key, value, captures, kind)
@@ -694,6 +721,7 @@ def describe_attention(
         key_lengths="key_lengths" in clauses,
         page_size=key.shape[2] if is_paged else None,
         positions="positions" in clauses,
+        state_dtype=clauses.get("state", ""),
         with_lse=with_lse,
         dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
         batch=1 if kind.packs_queries else None,

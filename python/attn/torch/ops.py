@@ -295,7 +295,9 @@ def _is_batch(info: Any, in_dims: Tuple, kind: Kind, rng: Optional[Tensor]) -> b
     """Whether mapped calls are one call with more batch entries: nothing but query, key and value is mapped, and
     nothing depends on the number of the batch entry."""
     regions = (kind.score_mod, kind.mask_mod, kind.epilogue)
-    depends_on_batch = any("%b" in region for region in regions) or kind.reads > 0 or kind.clauses.endswith(
+    has_state = "state" in kind.clauses.split()
+    depends_on_batch = any("%b" in region for region in regions) or kind.reads > 0 or has_state
+    depends_on_batch = depends_on_batch or kind.clauses.endswith(
         ("packed", "padded", "packed_queries", "key_lengths", "page_table", "positions")
     )
     is_random = rng is not None and (in_dims[1] is not None or info.randomness != "different")

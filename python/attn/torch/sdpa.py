@@ -217,6 +217,17 @@ def _check_shard(
             raise UnsupportedError(f"{name} and positions do not go together; leave one out")
 
 
+def _check_state(query: Tensor, dropout_p: float, identity: Optional[Tensor]) -> None:
+    """Refuses arguments that do not go with a state."""
+    if identity is not None:
+        raise UnsupportedError("identity and state do not go together; leave one out")
+    if dropout_p == 1:
+        raise UnsupportedError("dropout_p is 1, with which only the state counts; leave out dropout or state")
+    if isinstance(query, Tensor) and (query.is_nested or query.dim() != 4):
+        kind = "is a nested tensor" if query.is_nested else f"has {query.dim()} dimensions"
+        raise UnsupportedError(f"query {kind}, and tensors need 4 dimensions with state")
+
+
 def sdpa(
     query: Tensor,
     key: Tensor,
@@ -235,6 +246,7 @@ def sdpa(
     query_lengths: Optional[Tensor] = None,
     key_lengths: Optional[Tensor] = None,
     positions: Optional[Tensor] = None,
+    state: Optional[Tuple[Tensor, Tensor]] = None,
     q_descale: Optional[Tensor] = None,
     k_descale: Optional[Tensor] = None,
     v_descale: Optional[Tensor] = None,
@@ -269,6 +281,9 @@ def sdpa(
       many queries and keys there are. Named masks and dropout see the positions and lengths of the larger attention;
       ``attn.torch.merge`` merges the results of shards with the same queries. With dropout, the first query and key are
       at multiples of 16;
+    - ``state``, the output and the log-sum-exp (``torch.float32``) of attention of the same queries to other keys. The
+      call gives the results of attention to both sets of keys, as ``attn.torch.merge`` does, without a merge. Sinks and
+      dropout are of the keys of the call alone. Both tensors have gradients. All tensors have four dimensions then;
     - ``q_descale``, ``k_descale`` and ``v_descale`` (``torch.float32``), scales ``[batch, key heads]``, of values
       ``[batch, value heads]``, or one for all, by which tensors of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2``
       are multiplied. With a query of 8 bits the output is ``torch.bfloat16``. Keys and values alone may have 8 bits,
@@ -295,12 +310,14 @@ def sdpa(
         named, captures = read_mask(block_mask, argument)
     if positions is not None:
         _check_shard(attn_mask, len(captures), identity, query_lengths, key_lengths)
+    if state is not None:
+        _check_state(query, dropout_p, identity)
     # Compilers of torch look no further: they would guard all that they see.
     if _is_dynamo_compiling() and not (isinstance(query, Tensor) and query.is_nested):
         return _attend_in_graph(
             query, key, value, attn_mask, captures, named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-            head_map, identity, query_lengths, key_lengths, positions, (q_descale, k_descale, v_descale), return_lse,
-            deterministic,
+            head_map, identity, query_lengths, key_lengths, positions, state, (q_descale, k_descale, v_descale),
+            return_lse, deterministic,
         )  # fmt: skip
     reads = len(captures)
     if attn_mask is not None:
@@ -308,7 +325,7 @@ def sdpa(
     call = None
     has_options = (
         return_lse or deterministic or not (
-            sinks is head_map is identity is query_lengths is key_lengths is positions is None
+            sinks is head_map is identity is query_lengths is key_lengths is positions is state is None
             and q_descale is k_descale is v_descale is None
         )
     )
@@ -367,7 +384,7 @@ def sdpa(
         )  # fmt: skip
     return _attend(
         query, key, value, attn_mask, captures[:reads], named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-        head_map, identity, query_lengths, key_lengths, positions, (q_descale, k_descale, v_descale), return_lse,
+        head_map, identity, query_lengths, key_lengths, positions, state, (q_descale, k_descale, v_descale), return_lse,
         deterministic, call,
     )  # fmt: skip
 
@@ -390,6 +407,7 @@ def _attend(
     query_lengths: Optional[Tensor],
     key_lengths: Optional[Tensor],
     positions: Optional[Tensor],
+    state: Optional[Tuple[Tensor, Tensor]],
     descales: Tuple[Optional[Tensor], ...],
     return_lse: bool,
     deterministic: bool,
@@ -435,7 +453,7 @@ def _attend(
     if not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
         query, key, value = _broadcast(query, key, value, enable_gqa, head_map is not None)
     clauses, operands = find_clauses(
-        query, key, sinks, head_map, identity, query_lengths, key_lengths, positions=positions
+        query, key, sinks, head_map, identity, query_lengths, key_lengths, positions=positions, state=state
     )
     read = tuple([with_unit_stride(tensor, "a tensor that the mask reads") for tensor in captures])
     read = (*read, *operands)
