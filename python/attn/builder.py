@@ -40,7 +40,8 @@ class Attention:
     ``reads``; masks of documents and such are made with these types:
     ``masks.documents("tensor<?x?xi32>")``. With ``dropout``, an
     attribute such as ``#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>``,
-    its last arguments are ``seed`` and ``offset``. Sinks, head map, identity, and boundaries
+    its last arguments are ``seed`` and ``offset``. The output and the log-sum-exp of a state
+    (``state_dtype``), sinks, head map, identity, and boundaries
     (``packed``) or lengths (``padded``) of the queries' and the keys' sequences follow the
     reads, or boundaries of the queries and lengths of the keys (``packed_queries``). So do the
     lengths of the entries of a KV cache, with ``key_lengths``, and its page table, with

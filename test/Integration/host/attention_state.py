@@ -204,7 +204,7 @@ def view(array, dtype):
 
 
 def call(function, arrays, types):
-    """Calls a function with arrays whose element types are those of tensor types."""
+    """Calls a function with arrays that have the element types of the tensor types."""
     dtypes = [kind.rstrip(">").split("x")[-1].replace("tensor<", "") for kind in types]
     views = [view(array, dtype) for array, dtype in zip(arrays, dtypes)]
     if function.call((ctypes.POINTER(TensorView) * len(views))(*views), len(views), None):
