@@ -72,8 +72,9 @@ private:
   /// The destination of the results of `slot`.
   Partial emitResults(int64_t slot);
 
+  /// Attention that goes on from `before` if there are such results.
   Partial emitAttention(Value query, KeyValues keys, const ShardPlace &place,
-                        Partial destination, Value sinks);
+                        Partial destination, Value sinks, Partial before = {});
   /// `destination` with the results of no keys if it is new and rows may belong
   /// to no sequence.
   Partial emitCleared(Partial destination);
@@ -94,9 +95,10 @@ private:
   /// The same of partial results as values.
   Partial emitMerge(ArrayRef<Values> partials, Partial destination);
 
-  /// The results of `step` with the queries of one slot and the keys of one.
+  /// The results of `step` with the queries of one slot and the keys of one. It
+  /// goes on from `before` if there are such results.
   Partial emitPartial(const RingStep &step, int64_t querySlot, int64_t keySlot,
-                      Partial destination);
+                      Partial destination, Partial before = {});
   /// The same, and the results of no keys on ranks that do not attend.
   Partial emitPartialIfAttending(const RingStep &step, int64_t querySlot,
                                  int64_t keySlot);
@@ -159,11 +161,10 @@ static void assignOptional(MutableOperandRange operand, Value value) {
     operand.assign(value);
 }
 
-AttentionShard::Partial AttentionShard::emitAttention(Value query,
-                                                      KeyValues keys,
-                                                      const ShardPlace &place,
-                                                      Partial destination,
-                                                      Value sinks) {
+AttentionShard::Partial
+AttentionShard::emitAttention(Value query, KeyValues keys,
+                              const ShardPlace &place, Partial destination,
+                              Value sinks, Partial before) {
   Values outs = getValues(destination);
   auto shard = cast<AttentionOp>(emitCopy(ValueRange(outs).getTypes()));
   shard.getQueryMutable().assign(query);
@@ -171,6 +172,8 @@ AttentionShard::Partial AttentionShard::emitAttention(Value query,
   shard.getValueMutable().assign(keys.value);
   shard.getOutMutable().assign(destination.out);
   assignOptional(shard.getLseMutable(), destination.lse);
+  assignOptional(shard.getStateOutMutable(), before.out);
+  assignOptional(shard.getStateLseMutable(), before.lse);
   assignOptional(shard.getSinksMutable(), sinks);
   assignPlace(shard, place);
   return {shard->getResult(0), destination.lse ? shard->getResult(1) : Value()};
@@ -373,14 +376,15 @@ AttentionShard::Values AttentionShard::emitSegments() {
 AttentionShard::Partial AttentionShard::emitPartial(const RingStep &step,
                                                     int64_t querySlot,
                                                     int64_t keySlot,
-                                                    Partial destination) {
+                                                    Partial destination,
+                                                    Partial before) {
   Value query = emitSlot(attention.getQuery(), querySlot);
   KeyValues ofSlot = emitSlot(keys, keySlot);
   ShardPlace place = emitPositions(step, query, querySlot, ofSlot.key, keySlot);
   // A sink counts once.
   bool hasSinks = step.number == 0 && querySlot == keySlot;
   return emitAttention(query, ofSlot, place, emitCleared(destination),
-                       hasSinks ? attention.getSinks() : Value());
+                       hasSinks ? attention.getSinks() : Value(), before);
 }
 
 AttentionShard::Partial
@@ -402,10 +406,16 @@ AttentionShard::Partial AttentionShard::emitSlotOfStep(const RingStep &step,
   for (int64_t keySlot = 0; keySlot < placement.chunksPerRank; ++keySlot)
     if (step.getAttending(slot, keySlot).any())
       keySlots.push_back(keySlot);
-  // In the first step, all ranks attend to the keys of the same slot.
+  // In the first step, all ranks attend to the keys of the same slot. Where
+  // they do in later ones, they go on from the results of the steps before,
+  // which are then read instead of results of the step. The sequences of a step
+  // may not have all rows of the steps before.
   Partial before = state[slot];
-  if (!before.out && keySlots.size() == 1)
-    return emitPartial(step, slot, keySlots.front(), destination);
+  bool doAllAttend =
+      keySlots.size() == 1 && step.getAttending(slot, keySlots.front()).all();
+  if (keySlots.size() == 1 &&
+      (!before.out || (doAllAttend && !attention.hasSequences())))
+    return emitPartial(step, slot, keySlots.front(), destination, before);
   // Ranks that do not attend merge, too: they would wait for others anyway, and
   // the memory of results does not depend on the ranks that attend.
   SmallVector<Partial> partials;

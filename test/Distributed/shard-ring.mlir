@@ -51,11 +51,16 @@ func.func @causal(%q: !t, %k: !t, %v: !t, %out: !t, %sinks: tensor<2xf32>) -> !t
 
 !t = tensor<1x2x64x16xf32>
 
-// All ranks do the same, so that the last merge writes the result.
+// All ranks do the same: each step goes on from the results of the step before, and the last one writes the result.
 // CHECK-LABEL: func @all(
 // CHECK-NOT: scf.if
-// CHECK-COUNT-6: attn.comm.send_recv
-// CHECK: %[[RESULT:.*]] = attn.merge {{.*}} outs(%arg3 : tensor<1x2x16x16xf32>) ->
+// CHECK-NOT: attn.merge
+// CHECK: %[[S0:.*]]:4 = attn.overlap by streams {
+// CHECK: %[[S1:.*]]:4 = attn.overlap by streams {
+// CHECK:   attn.attention ins(%{{.*}}, %[[S0]]#2, %[[S0]]#3 : {{.*}} state(%[[S0]]#0, %[[S0]]#1 :
+// CHECK: %[[S2:.*]]:4 = attn.overlap by streams {
+// CHECK:   attn.attention ins(%{{.*}}, %[[S1]]#2, %[[S1]]#3 : {{.*}} state(%[[S1]]#0, %[[S1]]#1 :
+// CHECK: %[[RESULT:.*]] = attn.attention {{.*}} outs(%arg3 : tensor<1x2x16x16xf32>) state(%[[S2]]#0, %[[S2]]#1 :
 // CHECK-NEXT: return %[[RESULT]]
 func.func @all(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
   // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 16, one of them to 4, and send their keys 12 times}}
