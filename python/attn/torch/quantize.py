@@ -214,9 +214,9 @@ def quantize(
 
     ``x`` has two to four dimensions, and the scale ``granularity``: "tensor", or of ``[batch, heads, positions, head
     dim]`` "head" (``[batch, heads]``) or "block" (``[batch, heads, blocks]``) of ``block_size`` positions, 64 or 128.
-    The scale divides: it is ``descale`` in FlashAttention, and ``scale_inv`` in Transformer Engine. Without ``scale`` it
-    follows from ``amax``: then the largest element becomes the largest number of ``dtype``, unless the scale would be
-    below 2^-126. With ``scale``, for example from the ``amax`` of steps before, ``amax`` is for later steps.
+    The scale divides: it is ``descale`` in FlashAttention, and ``scale_inv`` in Transformer Engine. Without ``scale``
+    it follows from ``amax``: then the largest element becomes the largest number of ``dtype``, unless the scale would
+    be below 2^-126. With ``scale``, for example from the ``amax`` of steps before, ``amax`` is for later steps.
 
     ``rotate`` are signs (``rotation_signs``) of a rotation of the last dimension, a power of two from 16 to 1024: it
     spreads large elements, and leaves scores of queries and keys with the same signs as they are. Quotients beyond
