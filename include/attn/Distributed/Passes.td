@@ -58,7 +58,7 @@ def AttnShardAttentionPass
     | mask | in step `t` |
     |---|---|
     | `#attn.causal` | `#attn.causal`: without its diagonal for ranks below `t` |
-    | `#attn.sliding_window<left = l, right = r>` | `#attn.sliding_window<left = floor((l - t) / n), right = floor((r + t) / n)>`, from row 1 on if `left` is -1 |
+    | a window, `left = l, right = r` | a window, `left = floor((l - t) / n), right = floor((r + t) / n)`; if `left` is -1, from row 1 on |
     | others, and regions that use positions | a region with the positions of rows |
 
     `positions` has `d` as the first key, and the lengths of the shard. Causal masks leave all
@@ -267,8 +267,9 @@ def AttnShardAttentionPass
     distribute is an error:
 
     - one with `sequences packed_queries`, `key_lengths`, `page_table`, `reads`,
-      `block_mask`, `identity`, `positions`, or a `query` or `epilogue` region; `distattention` takes `key_lengths` where no mask, region or dropout
-      depends on positions, as a causal mask of one query does not
+      `block_mask`, `identity`, `positions`, or a `query` or `epilogue` region;
+      `distattention` takes `key_lengths` where no mask, region or dropout depends on
+      positions, as a causal mask of one query does not
     - `sequences padded` with another method than `ulysses`, `sequences` with `lightseq`, and
       `sequences` and `dropout` or `dropout_mask` with another method than `ulysses`
     - `dropout`, `dropout_mask` and `sequences` with `striped`, and `dcaptures` with `lightseq`

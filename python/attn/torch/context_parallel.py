@@ -407,8 +407,8 @@ def _attend(
         is_sinks = kind.clauses.split()[:1] == ["sinks"] and number == kind.reads
         if method == "lightseq" and not is_sinks:
             raise UnsupportedError(
-                f"captured tensor {number} requires a gradient, which the method {method} does not have; choose another "
-                "method, or call .detach() on it"
+                f"captured tensor {number} requires a gradient, which the method {method} does not have; choose "
+                "another method, or call .detach() on it"
             )
     needs_gradient = bool(wanted) or (
         torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
@@ -668,12 +668,12 @@ def context_parallel(
     ``group`` is a process group of ``torch.distributed``, a ``DeviceMesh`` of one dimension, None for all processes, or
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in
     which causal masks leave all ranks equally much; "striped", another one, in which rank ``r`` of ``n`` has the
-    positions ``r``, ``r + n``, ``r + 2 n`` and so on, without dropout; "lightseq", in which ranks that would be idle in a ring compute for
-    others; "allgather", in which each rank gets all keys at once; "ulysses", in which ranks exchange heads for
-    positions, so that each attends with all positions of some heads: the number of ranks must divide the number of
-    query heads, and of key heads and of value heads it must be a divisor or a multiple; or "usp", in which groups of
-    ``ulysses_degree`` neighboring ranks do so, and are the members of a zigzag ring. With "usp", ``group`` may be a
-    ``DeviceMesh`` of two dimensions, whose last one are the ranks of each group.
+    positions ``r``, ``r + n``, ``r + 2 n`` and so on, without dropout; "lightseq", in which ranks that would be idle
+    in a ring compute for others; "allgather", in which each rank gets all keys at once; "ulysses", in which ranks
+    exchange heads for positions, so that each attends with all positions of some heads: the number of ranks must
+    divide the number of query heads, and of key heads and of value heads it must be a divisor or a multiple; or
+    "usp", in which groups of ``ulysses_degree`` neighboring ranks do so, and are the members of a zigzag ring. With
+    "usp", ``group`` may be a ``DeviceMesh`` of two dimensions, whose last one are the ranks of each group.
 
     The method "distattention" is for decoding from a long KV cache: all ranks pass all queries and get all of the
     output, and each has a shard of the keys and values. It has no gradient. With ``key_lengths`` (``torch.int32``,

@@ -274,7 +274,8 @@ CASES = [
 FIVE_RANKS = Case("causal_five", "#attn.causal", causal, queries=240, keys=240, sinks=True)
 
 # Cases that say which heads a rank has, with one key head for each query head and with fewer.
-GROUP_CASES = ("causal", "mask_mod", "sinks", "heads", "one_head", "value_heads", "one_value_head", "bias_grad", "dropout_mask")
+GROUP_CASES = ("causal", "mask_mod", "sinks", "heads", "one_head", "value_heads", "one_value_head", "bias_grad",
+               "dropout_mask")
 # For few queries: the numbers of keys of a KV cache, whose segments may be empty, full or in between.
 SEGMENT_CASES = [
     Case("one_query", "#attn.causal", queries=1, keys=256, sinks=True),
@@ -375,7 +376,8 @@ class RandomCases:
         attended = (lambda b, h, i, j, shift: named(b, h, i, j, shift) & ((i + j + h) % 3 != 0)) if has_mod else named
         has_bias = maybe(0.3)
         case = Case(f"random_{self.seed}_{number}", mask, attended, queries, keys, DIAGONALS if has_mod else "",
-                    bias=has_bias, has_bias_grad=has_bias and method != BALANCED, sinks=maybe(0.3), dropout=dropout, dtype="bf16" if maybe(0.25) else "f32",
+                    bias=has_bias, has_bias_grad=has_bias and method != BALANCED, sinks=maybe(0.3),
+                    dropout=dropout, dtype="bf16" if maybe(0.25) else "f32",
                     dynamic=not has_pairs and maybe(0.3), has_lse=maybe(0.5), is_exact=False)  # fmt: skip
         return case, method, ranks, self.rng.choice([ALONE, WITH_ATTENTION])
 
@@ -1031,7 +1033,8 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
 def make_checks(tester, method, gradients):
     """The checks of a method with their names and numbers of ranks, of attention or of its gradients."""
     kinds = (ALONE, WITH_ATTENTION) if gradients else (None,)
-    for number, case in enumerate(CASES + SEGMENT_CASES * (method == SEGMENTS) + [FIVE_RANKS] * (method in (BALANCED, STRIPED))):
+    cases = CASES + SEGMENT_CASES * (method == SEGMENTS) + [FIVE_RANKS] * (method in (BALANCED, STRIPED))
+    for number, case in enumerate(cases):
         # Chunks of zigzag are slices, whose lengths must be static.
         if method in ("zigzag", *GROUPS) and case.dynamic:
             continue
@@ -1042,12 +1045,12 @@ def make_checks(tester, method, gradients):
             continue
         # Gradients take long to compile: most cases have a ring and one other method, and pairs of chunks are few.
         others = ("zigzag", "allgather", "ulysses", "usp2")
-        if gradients and case.name not in ("causal", "bias_grad", "dropout_mask") and method in others and method != others[number % 4]:
+        is_special = case.name in ("causal", "bias_grad", "dropout_mask")
+        if gradients and not is_special and method in others and method != others[number % 4]:
             continue
         usual = {"zigzag": 2 if gradients else 4, "usp4": 8}.get(method, 5 if case is FIVE_RANKS else 4)
-        counts = {"ulysses": (1, 2, 4), "usp2": (2, 4, 6, 8), "usp4": (8,), BALANCED: (1, 2, 3, 4, 6), STRIPED: (1, 2, 3, 4, 6)}.get(
-            method, (1, 2, 3, 6)
-        )
+        counts = {"ulysses": (1, 2, 4), "usp2": (2, 4, 6, 8), "usp4": (8,)}.get(method, (1, 2, 3, 6))
+        counts = (1, 2, 3, 4, 6) if method in (BALANCED, STRIPED) else counts
         if case.name == "one_query":
             # More than are merged at once, and with sinks one more than as many.
             counts = (1, 16, 32)
