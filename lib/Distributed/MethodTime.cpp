@@ -13,6 +13,7 @@
 
 #include "MethodTime.h"
 #include "HaloRows.h"
+#include "IdentityRows.h"
 #include "LightSeqTime.h"
 #include "ProgramWriter.h"
 #include "SequenceShard.h"
@@ -82,12 +83,9 @@ std::optional<StringRef> attn::findOtherClause(AttentionOpInterface op,
       {"reads", !op.getMaskReads().empty()}};
   if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
     clauses.append({{"state", attention.getStateOut() != nullptr},
-                    {"identity", attention.getIdentity() != nullptr},
                     {"block_mask", attention.getBlockMask() != nullptr},
                     {"query", !attention.getQueryRegion().empty()},
                     {"epilogue", !attention.getEpilogue().empty()}});
-  if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
-    clauses.push_back({"identity", grad.getIdentity() != nullptr});
   for (auto [name, isPresent] : clauses)
     if (isPresent)
       return name;
@@ -511,7 +509,7 @@ std::string attn::whyNotCut(ArrayRef<AttentionOpInterface> ops,
   for (AttentionOpInterface op : ops) {
     for (std::string reason :
          {whyNotShardSequences(op, placement), whyNotStripe(op, placement),
-          whyNotCapture(op, placement)})
+          whyNotCapture(op, placement), whyNotIdentity(op, placement)})
       if (!reason.empty())
         return reason;
     for (const AttentionOperand &operand : op.getShapedOperands())

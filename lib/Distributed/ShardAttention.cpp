@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseMethod.h"
+#include "IdentityRows.h"
 #include "LightSeqShard.h"
 #include "LinearShard.h"
 #include "MethodTime.h"
@@ -83,7 +84,7 @@ static LogicalResult verifyClauses(AttentionOpInterface op,
            << *clause << "'";
   for (const std::string &reason :
        {whyNotShardSequences(op, placement), whyNotStripe(op, placement),
-        whyNotCapture(op, placement)})
+        whyNotCapture(op, placement), whyNotIdentity(op, placement)})
     if (!reason.empty())
       return op.emitOpError(reason);
   return success();
@@ -737,6 +738,20 @@ struct AttnShardAttentionPass
     return success();
   }
 
+  /// Writes the identity of attention as operations on rows, where these are on
+  /// one rank.
+  void decomposeIdentities() {
+    SmallVector<AttentionOpInterface> ops;
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      func.walk([&](AttentionOpInterface op) {
+        if (hasIdentityOfRows(op))
+          ops.push_back(op);
+      });
+    IRRewriter rewriter(&getContext());
+    for (AttentionOpInterface op : ops)
+      decomposeIdentity(rewriter, op);
+  }
+
   LogicalResult verifyDegree() {
     ModuleOp module = getOperation();
     if (ulyssesDegree == 0)
@@ -767,6 +782,8 @@ struct AttnShardAttentionPass
     }
     if (failed(verifyDegree()))
       return signalPassFailure();
+    if (method != ShardMethod::DistAttention)
+      decomposeIdentities();
     FailureOr<ChosenMethod> chosen = choose();
     if (failed(chosen))
       return signalPassFailure();

@@ -8,6 +8,7 @@
 
 #include "ShardedMoves.h"
 #include "RingSchedule.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -17,8 +18,10 @@ using namespace mlir;
 using namespace mlir::attn;
 
 bool ShardedMove::isKnown(Operation *op) {
-  return isa<tensor::CastOp, tensor::ConcatOp, tensor::ExtractSliceOp,
-             tensor::InsertSliceOp, linalg::SoftmaxOp>(op);
+  return isa<bufferization::MaterializeInDestinationOp, tensor::CastOp,
+             tensor::ConcatOp, tensor::ExtractSliceOp, tensor::InsertSliceOp,
+             linalg::SoftmaxOp>(op) &&
+         op->getNumResults() == 1;
 }
 
 /// The dimension along which `op` combines elements.
@@ -84,6 +87,9 @@ FailureOr<ShardedMove> ShardedMove::get(Operation *op) {
 bool ShardedMove::isDestination(OpOperand &operand) {
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(operand.getOwner()))
     return &operand == &insert.getDestMutable();
+  if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(
+          operand.getOwner()))
+    return &operand == &write.getDestMutable();
   auto op = dyn_cast<DestinationStyleOpInterface>(operand.getOwner());
   return op && op.isDpsInit(&operand);
 }

@@ -109,9 +109,10 @@ func.func @state(%q: !t, %k: !t, %v: !t, %out: !t, %l: !l) -> !t {
 // -----
 
 !t = tensor<1x2x64x16xf32>
-func.func @identity(%q: !t, %k: !t, %v: !t, %out: !t, %u: tensor<2xf32>) -> !t {
-  // expected-error @below {{'attn.attention' op cannot be distributed over ranks with 'identity'}}
-  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) identity(%u : tensor<2xf32>) -> !t
+!k = tensor<1x2x128x16xf32>
+func.func @identity(%q: !t, %k: !k, %v: !k, %out: !t, %u: tensor<2xf32>) -> !t {
+  // expected-error @below {{'attn.attention' op with 'identity' can be distributed over ranks only with as many queries as keys, of static lengths, without 'sequences' and 'heads', and not by 'distattention'}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !k, !k) outs(%out : !t) identity(%u : tensor<2xf32>) -> !t
   return %0 : !t
 }
 
@@ -264,11 +265,12 @@ func.func @sequences_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %s:
 
 !t = tensor<1x2x64x16xf32>
 !l = tensor<1x2x64xf32>
-func.func @identity_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %u: tensor<2xf32>) -> (!t, !t, !t) {
-  // expected-error @below {{'attn.attention_grad' op cannot be distributed over ranks with 'identity'}}
-  %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out : !t, !t, !t, !t, !l, !t)
-      outs(%q, %k, %v : !t, !t, !t) identity(%u : tensor<2xf32>) -> !t, !t, !t
-  return %0#0, %0#1, %0#2 : !t, !t, !t
+!d = tensor<1x2x?x16xf32>
+func.func @identity_of_gradient(%q: !t, %k: !d, %v: !d, %out: !t, %lse: !l, %u: tensor<2xf32>) -> (!t, !d, !d) {
+  // expected-error @below {{'attn.attention_grad' op with 'identity' can be distributed over ranks only with as many queries as keys, of static lengths, without 'sequences' and 'heads', and not by 'distattention'}}
+  %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out : !t, !d, !d, !t, !l, !t)
+      outs(%q, %k, %v : !t, !d, !d) identity(%u : tensor<2xf32>) -> !t, !d, !d
+  return %0#0, %0#1, %0#2 : !t, !d, !d
 }
 
 // -----

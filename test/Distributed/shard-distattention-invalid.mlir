@@ -41,3 +41,12 @@ func.func @keys(%q: !q, %k: !k, %v: !k, %out: !q) -> !q {
   %0 = attn.attention ins(%q, %k, %v : !q, !k, !k) outs(%out : !q) -> !q
   return %0 : !q
 }
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @identity(%q: !t, %k: !t, %v: !t, %out: !t, %u: tensor<2xf32>) -> !t {
+  // expected-error @below {{'attn.attention' op with 'identity' can be distributed over ranks only with as many queries as keys, of static lengths, without 'sequences' and 'heads', and not by 'distattention'}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) identity(%u : tensor<2xf32>) -> !t
+  return %0 : !t
+}

@@ -26,7 +26,8 @@ def AttnShardAttentionPass
     the queries, keys and values, and gets chunk `r` of the results. All else, such as
     seeds, sinks, states and tensors that regions read, is the same on all ranks.
     `attn.comm.rank` tells the ranks apart. Each rank reads the words of its chunks and heads
-    of a `dropout_mask`, of which it has the whole.
+    of a `dropout_mask`, of which it has the whole. The `identity` of a row takes the value of the same row,
+    which is on the same rank: operations of linalg on rows mix it with the result.
 
     `positions` gives each attention its global coordinates, so that masks, regions
     and dropout do the same as in the whole. A mask decides which ranks need which chunks of
@@ -267,12 +268,14 @@ def AttnShardAttentionPass
     distribute is an error:
 
     - one with `sequences packed_queries`, `key_lengths`, `page_table`, `reads`,
-      `block_mask`, `identity`, `positions`, or a `query` or `epilogue` region;
+      `block_mask`, `positions`, or a `query` or `epilogue` region;
       `distattention` takes `key_lengths` where no mask, region or dropout depends on
       positions, as a causal mask of one query does not
     - `sequences padded` with another method than `ulysses`, `sequences` with `lightseq`, and
       `sequences` and `dropout` or `dropout_mask` with another method than `ulysses`
     - `dropout`, `dropout_mask` and `sequences` with `striped`, and `dcaptures` with `lightseq`
+    - `identity` with other numbers of keys than of queries, dynamic lengths, `sequences`, `heads`
+      or `distattention`
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
       chunks in which no word of a keep mask begins, and with `dropout_mask` ones that are not
       static multiples of 64

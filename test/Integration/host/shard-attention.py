@@ -108,7 +108,8 @@ class Case:
 
     def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
                  lengths=None, dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False,
-                 key_heads=KEY_HEADS, value_heads=None, has_bias_grad=False, mask_layout=None):
+                 key_heads=KEY_HEADS, value_heads=None, has_bias_grad=False, mask_layout=None,
+                 identity=None):
         self.name, self.mask, self.mask_mod, self.bias, self.sinks = name, mask, mask_mod, bias, sinks
         self.attended = attended or (lambda b, h, i, j, shift: np.ones(np.broadcast_shapes(i.shape, j.shape), bool))
         self.queries, self.keys, self.dropout, self.dtype, self.lengths = queries, keys, dropout, dtype, lengths
@@ -117,6 +118,8 @@ class Case:
         self.dynamic, self.has_lse, self.is_exact, self.deterministic = dynamic, has_lse, is_exact, deterministic
         self.key_heads, self.value_heads = key_heads, value_heads or key_heads
         self.has_bias_grad = has_bias_grad
+        # The part of the identity in the probabilities of each head.
+        self.identity = np.array(identity, np.float32) if identity else None
         # Of the keep mask that attention reads, instead of making random numbers.
         self.mask_layout = mask_layout
         self.storage = Storage(dtype)
@@ -162,6 +165,9 @@ class Case:
         if self.sinks:
             types["sinks"] = f"tensor<{HEADS}xf32>"
             clauses += f" sinks(%sinks : {types['sinks']})"
+        if self.identity is not None:
+            types["identity"] = f"tensor<{HEADS}xf32>"
+            clauses += f" identity(%identity : {types['identity']})"
         if self.lengths:
             types["lengths"] = f"tensor<{BATCH}xi32>"
             clauses += f" key_lengths(%lengths : {types['lengths']})"
@@ -262,6 +268,13 @@ CASES = [
     Case("dropout_columns", "#attn.sliding_window<left = 150, right = 0>",
          lambda b, h, i, j, shift: (j >= i + shift - 150) & (j <= i + shift), queries=512, keys=1024, key_heads=1,
          dropout=Dropout(0.5, "arx", 6, bits=4), mask_layout="columns"),
+    # The value of a row is on the same rank.
+    Case("identity", "#attn.causal", causal, identity=[0, 0.25, 1, 0.5]),
+    Case("identity_dropout", queries=256, keys=256, identity=[0.5, 0.75, 0, 1], key_heads=1, value_heads=HEADS,
+         dropout=Dropout(0.25, "philox", 7), has_lse=False),
+    Case("identity_bf16", "#attn.sliding_window<left = 50, right = 5>",
+         lambda b, h, i, j, shift: (j >= i + shift - 50) & (j <= i + shift + 5), identity=[0.5, 0.25, 0.125, 0.75],
+         dtype="bf16"),
     # Each rank has terms of the gradients of all elements of a captured tensor.
     Case("bias_grad", "#attn.causal", causal, bias=True, has_bias_grad=True),
     Case("bias_grad_window", "#attn.sliding_window<left = 50, right = 10>",
@@ -275,7 +288,7 @@ FIVE_RANKS = Case("causal_five", "#attn.causal", causal, queries=240, keys=240, 
 
 # Cases that say which heads a rank has, with one key head for each query head and with fewer.
 GROUP_CASES = ("causal", "mask_mod", "sinks", "heads", "one_head", "value_heads", "one_value_head", "bias_grad",
-               "dropout_mask")
+               "dropout_mask", "identity")
 # For few queries: the numbers of keys of a KV cache, whose segments may be empty, full or in between.
 SEGMENT_CASES = [
     Case("one_query", "#attn.causal", queries=1, keys=256, sinks=True),
@@ -421,9 +434,15 @@ class Inputs:
         if case.dropout:
             kept = case.dropout.keep(SEED, OFFSET, *self.at_pairs(at)) / case.dropout.keep_probability
         self.expected = {"out": np.einsum("bhij,bhjd->bhid", p[..., :-1] * kept, v), "lse": lse[..., 0]}
+        # What is left of the probabilities, and the part of the value of the same row.
+        mixed = np.zeros(HEADS) if case.identity is None else case.identity.astype(np.float64)
+        mixed = mixed[:, None, None]
+        kept = kept * (1 - mixed)
+        if case.identity is not None:
+            self.expected["out"] = (1 - mixed) * self.expected["out"] + mixed * v
         self.magnitudes = {}
         if gradient:
-            self.differentiate(q, k, v, p, kept)
+            self.differentiate(q, k, v, p, kept, mixed)
 
     def at_pairs(self, at):
         """The coordinates of pairs that random numbers depend on."""
@@ -440,7 +459,7 @@ class Inputs:
         """A head of keys or values for each query head."""
         return heads.repeat(HEADS // heads.shape[1], 1)
 
-    def differentiate(self, q, k, v, p, kept):
+    def differentiate(self, q, k, v, p, kept, mixed):
         """The gradients of sum(dout * out) + sum(dlse * lse), from probabilities `p`, of which the sink's is the last."""
         case = self.case
         dout, dlse = self.dout.astype(np.float64), self.dlse.astype(np.float64) * case.has_lse
@@ -452,6 +471,8 @@ class Inputs:
         self.expected["dq"] = np.einsum("bhij,bhjd->bhid", dscore, k)
         self.expected["dk"] = add_up(np.einsum("bhij,bhid->bhjd", dscore, q), case.key_heads)
         self.expected["dv"] = add_up(np.einsum("bhij,bhid->bhjd", p[..., :-1] * kept, dout), case.value_heads)
+        if case.identity is not None:
+            self.expected["dv"] += add_up(mixed * dout, case.value_heads)
         self.expected["dsinks"] = dlogits[..., -1].sum((0, 2))
         self.expected["dbias"] = dlogits[..., :-1].sum((0, 2))
         # Errors of rounded outputs add up over the rows.
@@ -465,7 +486,7 @@ class Inputs:
         """The arguments of a rank, and its results by name, which are at first no numbers."""
         case, store = self.case, self.case.storage.store
         q, k, v = store(self.q[:, :, part]), store(self.k[:, :, key_part]), store(self.v[:, :, key_part])
-        extra = [self.sinks] * case.sinks + [self.bias] * case.bias
+        extra = [self.sinks] * case.sinks + [case.identity] * (case.identity is not None) + [self.bias] * case.bias
         extra += [np.array(case.lengths, np.int32)] if case.lengths else []
         if case.mask_layout:
             extra += [case.pack_mask()]
@@ -725,7 +746,8 @@ def exchanged_bytes(case, ranks, gradient, degree):
         elements = BATCH * case.keys // ranks * max(heads, degree) * dim
         kv += elements * width
         dkv += elements * (4 if heads < degree else width)
-    forward = q + kv + out + row * lse
+    # Outputs are mixed with the identity before they are rounded.
+    forward = q + kv + (out if case.identity is None else row * VALUE_DIM * 4) + row * lse
     # The gradient needs the log-sum-exp, whether or not it has a gradient.
     backward = q + kv + out + row * 4 + out + row * lse + q + dkv
     total = {None: forward, ALONE: backward, WITH_ATTENTION: forward + backward}[gradient]
@@ -1040,12 +1062,15 @@ def make_checks(tester, method, gradients):
             continue
         if method == STRIPED and case.dropout or method == BALANCED and case.has_bias_grad:
             continue
+        # Ranks have the values of other rows than the ones of all queries.
+        if method == SEGMENTS and case.identity is not None:
+            continue
         # The larger group has cases whose heads matter, on two groups.
         if method == "usp4" and case.name not in GROUP_CASES:
             continue
         # Gradients take long to compile: most cases have a ring and one other method, and pairs of chunks are few.
         others = ("zigzag", "allgather", "ulysses", "usp2")
-        is_special = case.name in ("causal", "bias_grad", "dropout_mask")
+        is_special = case.name in ("causal", "bias_grad", "dropout_mask", "identity")
         if gradients and not is_special and method in others and method != others[number % 4]:
             continue
         usual = {"zigzag": 2 if gradients else 4, "usp4": 8}.get(method, 5 if case is FIVE_RANKS else 4)
