@@ -183,9 +183,65 @@ static Value emitIsInSequence(OpBuilder &builder, Location loc,
   return arith::AndIOp::create(builder, loc, begins, isBefore(bound(last)));
 }
 
+/// Emits the key or value head that entry `head` of `map` names.
+static Value emitMappedHead(OpBuilder &builder, AttentionOp attention,
+                            Value map, Value head) {
+  Location loc = attention.getLoc();
+  // As attention reads them, entries are unsigned and bounded.
+  Value entry = tensor::ExtractOp::create(builder, loc, map, head);
+  entry =
+      arith::IndexCastOp::create(builder, loc, builder.getIndexType(), entry);
+  return arith::MinUIOp::create(
+      builder, loc, entry,
+      arith::ConstantIndexOp::create(builder, loc,
+                                     attention.getNumKeyHeads() - 1)
+          .getResult());
+}
+
+/// Emits the value head that query head `head` attends.
+static Value emitValueHead(OpBuilder &builder, AttentionOp attention,
+                           Value head) {
+  if (Value map = attention.getHeadMap())
+    return emitMappedHead(builder, attention, map, head);
+  return attention.emitKeyValueHeads(builder, attention.getLoc(), head).value;
+}
+
+/// Emits, as f32, the element of the value that `identity` gives to a row, or
+/// zero if there is no such key, in a linalg operation whose loops are the
+/// dimensions of the output.
+static Value emitOwnValue(OpBuilder &b, AttentionOp attention) {
+  Location loc = attention.getLoc();
+  Value value = attention.getValue();
+  Value keys = tensor::DimOp::create(b, loc, value, 2);
+  Value queries = tensor::DimOp::create(b, loc, attention.getQuery(), 2);
+  SmallVector<Value> at;
+  for (int64_t dim = 0; dim < 4; ++dim)
+    at.push_back(linalg::IndexOp::create(b, loc, dim));
+  at[1] = emitValueHead(b, attention, at[1]);
+  Value shift = arith::SubIOp::create(b, loc, keys, queries);
+  at[2] = arith::AddIOp::create(b, loc, at[2], shift);
+  // A negative position is a large one.
+  Value exists =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, at[2], keys);
+  auto own = scf::IfOp::create(
+      b, loc, exists,
+      [&](OpBuilder &then, Location) {
+        Value read = tensor::ExtractOp::create(then, loc, value, at);
+        scf::YieldOp::create(then, loc, read);
+      },
+      [&](OpBuilder &otherwise, Location) {
+        Type element = getElementTypeOrSelf(value);
+        Value zero = arith::ConstantOp::create(
+            otherwise, loc, otherwise.getFloatAttr(element, 0));
+        scf::YieldOp::create(otherwise, loc, zero);
+      });
+  return convertFloat(b, loc, own.getResult(0), b.getF32Type());
+}
+
 /// Emits the gradient of the sinks. A sink has probability `exp(sink - lse)` in
 /// each row and no value, so that its gradient is minus the sum over the rows
-/// of `exp(sink - lse) * (dot(dout, out) - dlse)`.
+/// of `exp(sink - lse) * (dot(dout, out) - dlse)`, where `out` is the output
+/// without the value that `identity` adds.
 static Value emitSinkGradient(OpBuilder &builder, AttentionOp attention,
                               Value dout, Value dlse) {
   Location loc = attention.getLoc();
@@ -195,16 +251,29 @@ static Value emitSinkGradient(OpBuilder &builder, AttentionOp attention,
   using utils::IteratorType;
   AffineMap full = builder.getMultiDimIdentityMap(4);
   AffineMap row = full.dropResult(3);
+  SmallVector<Value> factors = {out, dout};
+  SmallVector<AffineMap> mapsOfFactors = {full, full};
+  if (Value identity = attention.getIdentity()) {
+    factors.push_back(identity);
+    mapsOfFactors.push_back(AffineMap::get(4, 0, getAffineDimExpr(1, context)));
+  }
+  mapsOfFactors.push_back(row);
   auto delta = linalg::GenericOp::create(
-      builder, loc, lse.getType(), ValueRange{out, dout},
-      emitZeros(builder, loc, lse, f32), ArrayRef<AffineMap>{full, full, row},
+      builder, loc, lse.getType(), factors, emitZeros(builder, loc, lse, f32),
+      mapsOfFactors,
       ArrayRef<IteratorType>{IteratorType::parallel, IteratorType::parallel,
                              IteratorType::parallel, IteratorType::reduction},
       [&](OpBuilder &b, Location, ValueRange arguments) {
+        Value element = convertFloat(b, loc, arguments[0], f32);
+        if (attention.getIdentity()) {
+          Value added = arith::MulFOp::create(
+              b, loc, convertFloat(b, loc, arguments[2], f32),
+              emitOwnValue(b, attention));
+          element = arith::SubFOp::create(b, loc, element, added);
+        }
         Value product = arith::MulFOp::create(
-            b, loc, convertFloat(b, loc, arguments[0], f32),
-            convertFloat(b, loc, arguments[1], f32));
-        Value sum = arith::AddFOp::create(b, loc, arguments[2], product);
+            b, loc, element, convertFloat(b, loc, arguments[1], f32));
+        Value sum = arith::AddFOp::create(b, loc, arguments.back(), product);
         linalg::YieldOp::create(b, loc, sum);
       });
 
@@ -276,6 +345,16 @@ static Value emitStateWeight(OpBuilder &b, AttentionOp attention,
   return arith::SelectOp::create(b, loc, counts, weight, zero);
 }
 
+/// Emits `weight` times `value`, or zero where the weight is zero: the output
+/// of a state without keys, and gradients of rows of no sequence, may be NaN.
+static Value emitWeighted(OpBuilder &b, Location loc, Value weight, Value value,
+                          Value zero) {
+  Value product = arith::MulFOp::create(b, loc, weight, value);
+  Value isNone =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, weight, zero);
+  return arith::SelectOp::create(b, loc, isNone, zero, product);
+}
+
 /// Emits the gradient of the output of the state: its weight times `dout`.
 static Value emitStateOutGradient(OpBuilder &builder, AttentionOp attention,
                                   Value dout) {
@@ -295,8 +374,8 @@ static Value emitStateOutGradient(OpBuilder &builder, AttentionOp attention,
         Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
         Value weight =
             emitStateWeight(b, attention, arguments[1], arguments[2], zero);
-        Value product = arith::MulFOp::create(
-            b, loc, weight, convertFloat(b, loc, arguments[0], f32));
+        Value product = emitWeighted(
+            b, loc, weight, convertFloat(b, loc, arguments[0], f32), zero);
         linalg::YieldOp::create(b, loc, convertFloat(b, loc, product, element));
       });
   return gradient.getResult(0);
@@ -347,38 +426,10 @@ static Value emitStateLseGradient(OpBuilder &builder, AttentionOp attention,
         Value sum = arguments[2];
         if (dlse)
           sum = arith::AddFOp::create(b, loc, sum, arguments[3]);
-        Value product = arith::MulFOp::create(b, loc, weight, sum);
-        // The output of a state without keys may be NaN.
-        Value isNone = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ,
-                                             weight, zero);
-        linalg::YieldOp::create(
-            b, loc,
-            arith::SelectOp::create(b, loc, isNone, zero, product).getResult());
+        linalg::YieldOp::create(b, loc,
+                                emitWeighted(b, loc, weight, sum, zero));
       });
   return gradient.getResult(0);
-}
-
-/// Emits the key or value head that entry `head` of `map` names.
-static Value emitMappedHead(OpBuilder &builder, AttentionOp attention,
-                            Value map, Value head) {
-  Location loc = attention.getLoc();
-  // As attention reads them, entries are unsigned and bounded.
-  Value entry = tensor::ExtractOp::create(builder, loc, map, head);
-  entry =
-      arith::IndexCastOp::create(builder, loc, builder.getIndexType(), entry);
-  return arith::MinUIOp::create(
-      builder, loc, entry,
-      arith::ConstantIndexOp::create(builder, loc,
-                                     attention.getNumKeyHeads() - 1)
-          .getResult());
-}
-
-/// Emits the value head that query head `head` attends.
-static Value emitValueHead(OpBuilder &builder, AttentionOp attention,
-                           Value head) {
-  if (Value map = attention.getHeadMap())
-    return emitMappedHead(builder, attention, map, head);
-  return attention.emitKeyValueHeads(builder, attention.getLoc(), head).value;
 }
 
 /// Emits keys or values with a head for each query head.
@@ -446,18 +497,12 @@ static Value emitIdentityGradient(OpBuilder &builder, AttentionOp attention,
                                   Value dout) {
   Location loc = attention.getLoc();
   Type f32 = builder.getF32Type();
-  Value out = attention->getResult(0), value = attention.getValue();
   auto plain = cast<AttentionOp>(builder.clone(*attention));
   plain.getIdentityMutable().clear();
 
-  Value shift = arith::SubIOp::create(
-      builder, loc, tensor::DimOp::create(builder, loc, value, 2).getResult(),
-      tensor::DimOp::create(builder, loc, out, 2).getResult());
-  Value keyLength = tensor::DimOp::create(builder, loc, value, 2);
   using utils::IteratorType;
   AffineMap full = builder.getMultiDimIdentityMap(4);
   AffineMap byHead = full.getSubMap(1);
-  Type element = getElementTypeOrSelf(value);
   auto sum = linalg::GenericOp::create(
       builder, loc,
       cast<RankedTensorType>(attention.getIdentity().getType()).clone(f32),
@@ -467,28 +512,9 @@ static Value emitIdentityGradient(OpBuilder &builder, AttentionOp attention,
       ArrayRef<IteratorType>{IteratorType::reduction, IteratorType::parallel,
                              IteratorType::reduction, IteratorType::reduction},
       [&](OpBuilder &b, Location, ValueRange arguments) {
-        SmallVector<Value> at;
-        for (int64_t dim = 0; dim < 4; ++dim)
-          at.push_back(linalg::IndexOp::create(b, loc, dim));
-        at[1] = emitValueHead(b, attention, at[1]);
-        at[2] = arith::AddIOp::create(b, loc, at[2], shift);
-        // A negative position is a large one.
-        Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult,
-                                             at[2], keyLength);
-        auto own = scf::IfOp::create(
-            b, loc, exists,
-            [&](OpBuilder &then, Location) {
-              Value read = tensor::ExtractOp::create(then, loc, value, at);
-              scf::YieldOp::create(then, loc, read);
-            },
-            [&](OpBuilder &otherwise, Location) {
-              Value zero = arith::ConstantOp::create(
-                  otherwise, loc, otherwise.getFloatAttr(element, 0));
-              scf::YieldOp::create(otherwise, loc, zero);
-            });
-        Value difference = arith::SubFOp::create(
-            b, loc, convertFloat(b, loc, own.getResult(0), f32),
-            convertFloat(b, loc, arguments[1], f32));
+        Value difference =
+            arith::SubFOp::create(b, loc, emitOwnValue(b, attention),
+                                  convertFloat(b, loc, arguments[1], f32));
         Value product = arith::MulFOp::create(
             b, loc, convertFloat(b, loc, arguments[0], f32), difference);
         linalg::YieldOp::create(
@@ -603,6 +629,10 @@ private:
     if (wantsIdentityGrad(attention, state) &&
         attention.getAddressing().isListed())
       return emitError() << "' with sequences by the weights of the identity";
+    if (attention.getIdentity() && attention.getSinks() &&
+        state.isActive(attention.getSinks()) &&
+        attention.getAddressing().isListed())
+      return emitError() << "' with sequences and 'identity' by 'sinks'";
     return success();
   }
 

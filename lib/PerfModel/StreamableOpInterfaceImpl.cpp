@@ -58,8 +58,10 @@ struct AttentionModel
       return {Batch, Head, Key, VHeadDim};
     if (&operand == &op.getOutMutable())
       return {Batch, Head, Query, VHeadDim};
-    if (op.isDpsInit(&operand))
+    if (op.isDpsInit(&operand) || operand.get() == op.getStateLse())
       return {Batch, Head, Query};
+    if (operand.get() == op.getStateOut())
+      return {Batch, Head, Query, VHeadDim};
     return {};
   }
 

@@ -158,9 +158,17 @@ static int64_t fitColumns(const LinearAttentionForm &form, int64_t columns,
                           const DeviceModel &device,
                           function_ref<StagedElements(int64_t columns)> count) {
   constexpr int64_t unit = 16;
+  auto countElements = [&](int64_t columns) {
+    StagedElements staged = count(columns);
+    return staged.loaded + staged.computed;
+  };
   while (columns > unit &&
-         !fits(count(columns), /*stages=*/1, form, getTileBytes(device)))
-    columns = llvm::alignTo(columns / 2, unit);
+         !fits(count(columns), /*stages=*/1, form, getTileBytes(device))) {
+    int64_t fewer = llvm::alignTo(columns / 2, unit);
+    if (countElements(fewer) == countElements(columns))
+      break;
+    columns = fewer;
+  }
   return columns;
 }
 
@@ -311,7 +319,7 @@ static ScheduleAttrInterface getForPairs(MLIRContext *context,
   // Parts of f32 operands take as many registers again.
   if (form.isGradient && form.elementBytes == f32Bytes && form.hasBeta)
     parameters.valueTile =
-        std::max<int64_t>(parameters.valueTile / 2, attn_tile::warpRows);
+        llvm::alignTo(parameters.valueTile / 2, attn_tile::warpRows);
   if (hasGradients)
     parameters.valueTile =
         fitColumns(form, parameters.valueTile, device, [&](int64_t columns) {

@@ -172,6 +172,18 @@ func.func @f(%q: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
 
 // -----
 
+func.func @f(%sinks: tensor<4xf32>, %u: tensor<4xf32>, %x: tensor<2x4x8x16xf32>,
+             %lengths: tensor<2xi32>) -> tensor<2x4x8x16xf32> {
+  // expected-error @below {{cannot differentiate 'attn.attention' with sequences and 'identity' by 'sinks'}}
+  %0 = attn.attention
+      ins(%x, %x, %x : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+      outs(%x : tensor<2x4x8x16xf32>) sinks(%sinks : tensor<4xf32>) identity(%u : tensor<4xf32>)
+      sequences padded(%lengths, %lengths : tensor<2xi32>, tensor<2xi32>) -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
 func.func @f(%u: tensor<4xf32>, %x: tensor<2x4x8x16xf32>,
              %lengths: tensor<2xi32>) -> tensor<2x4x8x16xf32> {
   // expected-error @below {{cannot differentiate 'attn.attention' with sequences by the weights of the identity}}

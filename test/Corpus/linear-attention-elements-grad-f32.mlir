@@ -1,4 +1,4 @@
-// The gradients of Kimi delta attention of f32, of one tf32 MMA for a product.
+// The gradients of Kimi delta attention of f32, with one tf32 MMA for each matmul.
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-run: --fill=decay=uniform:-2:0

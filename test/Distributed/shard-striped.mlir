@@ -24,12 +24,12 @@
 // CHECK:   %[[WORD:.*]] = arith.index_cast %[[FIRST]] : index to i32
 // CHECK:   %[[PLACE:.*]] = tensor.from_elements %[[C0]], %[[WORD]], %[[C0]], %[[C0]], %[[LENGTH]], %[[LENGTH]]
 // CHECK:   attn.attention ins(%[[Q]],
-// CHECK-SAME: positions(%[[PLACE]] : tensor<6xi32>) mask(#attn.causal) ->
+// CHECK-SAME: state({{.*}}) positions(%[[PLACE]] : tensor<6xi32>) mask(#attn.causal) ->
 // CHECK: %[[IS_BEFORE:.*]] = arith.cmpi ult, %[[RANK]], %[[TWO]]
 // CHECK: arith.select %[[IS_BEFORE]], %[[ONE]], %[[ZERO]]
 // CHECK: attn.attention
-// CHECK-SAME: mask(#attn.causal) ->
-// CHECK: attn.merge
+// CHECK-SAME: state({{.*}}) positions({{.*}}) mask(#attn.causal) ->
+// CHECK-NOT: attn.merge
 func.func @causal(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l) -> (!t, !l) {
   // expected-remark @below {{ring of 3 ranks: 3 of 3 steps; of 9 pairs of chunks, ranks attend to 9, one of them to 3, and send their keys 6 times}}
   %0:2 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out, %lse : !t, !l) mask(#attn.causal) -> !t, !l

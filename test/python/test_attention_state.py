@@ -126,6 +126,21 @@ def test_gradients_of_the_state_alone():
         assert not expected[0, 0].any()
 
 
+def test_gradients_of_rows_of_no_sequence():
+    """Rows beyond the last query have no gradients, whatever the gradients of their outputs are."""
+    query, parts = make_parts(torch.float32, (7, 9))
+    state = [tensor.detach().requires_grad_() for tensor in sdpa(query, *parts[0], return_lse=True)]
+    lengths = torch.tensor([SQ, 5], dtype=torch.int32)
+    out = sdpa(query, *parts[1], query_lengths=lengths, state=tuple(state))
+    dout = torch.ones_like(out)
+    dout[1, :, 5:] = math.nan
+    dstate_out, dstate_lse = torch.autograd.grad(out, state, dout)
+    for gradient in (dstate_out, dstate_lse):
+        assert bool(gradient.isfinite().all())
+        assert not bool(gradient[1, :, 5:].any())
+        assert bool(gradient[1, :, :5].any())
+
+
 def test_gradcheck():
     query, key, value = make(1, 2, 3, 4), make(1, 1, 5, 4, seed=1), make(1, 1, 5, 4, seed=2)
     state = make(1, 2, 3, 4, seed=3), make(1, 2, 3, seed=4)

@@ -92,6 +92,17 @@ def test_identity():
     check(out, inputs, reference(*wide[:3], CAUSAL, identity=wide[3]), wide)
 
 
+@pytest.mark.parametrize("keys", [9, 12])
+def test_identity_with_sinks(keys):
+    """A sink takes nothing from what the identity adds, which its gradient must leave out."""
+    inputs = (make(2, H, 9, D), make(2, 2, keys, D, seed=1), make(2, 2, keys, D, seed=2), make(H, seed=3))
+    inputs = (*inputs, torch.tensor([0.0, 1.0, 0.25, 0.5], requires_grad=True))
+    wide = widen(*inputs)
+    out = sdpa(*inputs[:3], masks.causal(), enable_gqa=True, sinks=inputs[3], identity=inputs[4])
+    keep = torch.ones(9, keys, dtype=torch.bool).tril(keys - 9)
+    check(out, inputs, reference(*wide[:3], keep, sinks=wide[3], identity=wide[4]), wide)
+
+
 @pytest.mark.parametrize("shape", [(9, D), (3, 9, D), (2, 3, 2, 9, D)])
 def test_lse_of_other_numbers_of_dimensions(shape):
     inputs = [make(*shape, seed=seed) for seed in range(3)]

@@ -297,7 +297,10 @@ def find_clauses(
     operands: List[Tensor] = []
     if state is not None:
         if not isinstance(state, tuple) or [isinstance(tensor, Tensor) for tensor in state] != [True, True]:
-            raise AttnError(f"state is a {type(state).__name__}; pass a tuple of two tensors, out and lse")
+            given = f"a {type(state).__name__}"
+            if isinstance(state, tuple):
+                given = f"({', '.join(type(part).__name__ for part in state)})"
+            raise AttnError(f"state is {given}; pass a tuple of two tensors, out and lse")
         clauses.append("state")
         operands += [with_unit_stride(tensor, f"{name} of state") for name, tensor in zip(("out", "lse"), state)]
     for clause, name, tensor in (

@@ -364,8 +364,8 @@ def sdpa(
                 remember_plan(name, plan, needs_gradient, tensors)
             if attn_mask is not None and needs_gradient:
                 tensors = _with_full_mask(tensors, attn_mask)
-            state = draw_row(query.device) if dropout_p else None
-            return run_plan(plan, tensors, needs_gradient, state, with_lse=False)
+            rng = draw_row(query.device) if dropout_p else None
+            return run_plan(plan, tensors, needs_gradient, rng, with_lse=False)
     if isinstance(query, Tensor) and query.is_nested and query.layout == torch.jagged:
         if attn_mask is not None:
             raise UnsupportedError(
@@ -615,8 +615,8 @@ def varlen_attn(
     not needed. ``window_size`` is the number of keys before and after the query that it attends to, -1 for all, where
     the last query is at the last key. Masks, as ``block_mask``, see the positions of a sequence; masks that read
     tensors do not go with sequences. The log-sum-exp, which ``return_lse`` or torch's ``AuxRequest(lse=True)`` as
-    ``return_aux`` asks for, is ``[heads, positions]``. All else is as in ``sdpa``; rows that belong to no sequence are
-    0. Of torch's arguments, ``seqused_k``, ``block_table`` and ``num_splits`` are refused.
+    ``return_aux`` asks for, is ``[heads, positions]``. There are no ``positions`` and no ``state``. All else is as in
+    ``sdpa``; rows that belong to no sequence are 0. Of torch's arguments, ``seqused_k``, ``block_table`` and ``num_splits`` are refused.
     """
     refuse_caches(seqused_k, block_table, num_splits)
     return_lse = return_lse or (return_aux is not None and return_aux.lse)

@@ -136,7 +136,7 @@ attn_tile.kernel @compact_by_four_warps(%n: index, %c: i1)
 
 // -----
 
-attn_tile.kernel @share_f32() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+attn_tile.kernel @local_store_f32() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %y = arith.constant dense<0.0> : vector<64x32xf32>
   %sp = attn_tile.create_pipe : !attn_tile.pipe<64x32xf32, stages = 2>

@@ -264,23 +264,35 @@ attn_tile.kernel @local_store(%n: index) attributes {layout = #attn_tile.row_blo
 
 // -----
 
-// Of f32, a thread has a pair of each eight columns: the eight columns are chosen by bits of the address.
+// Of f32, a thread has a pair of each eight columns. The eight columns of a block of 32 are chosen by bits 5 and 6 of the
+// address; the blocks of 64 rows follow one another.
 
 // CHECK-LABEL: llvm.func @pairs_of_f32
-// CHECK:         %[[LOW:.+]] = arith.andi %{{.+}}, %{{.+}} : i32
-// CHECK-COUNT-4: llvm.inttoptr
+// CHECK:         %[[PAIR1:.+]] = llvm.mlir.constant(32 : i32) : i32
+// CHECK-NEXT:    arith.xori %[[ADDRESS:.+]], %[[PAIR1]] : i32
+// CHECK:         %[[PAIR2:.+]] = llvm.mlir.constant(64 : i32) : i32
+// CHECK-NEXT:    arith.xori %[[ADDRESS]], %[[PAIR2]] : i32
+// CHECK:         %[[PAIR3:.+]] = llvm.mlir.constant(96 : i32) : i32
+// CHECK-NEXT:    arith.xori %[[ADDRESS]], %[[PAIR3]] : i32
 // CHECK-COUNT-16: llvm.load {{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xf32>
 // CHECK-NOT:     llvm.load
+// CHECK:         llvm.getelementptr %{{.+}}[8192]
+// CHECK:         llvm.store {{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<3>
+// CHECK:         llvm.getelementptr %{{.+}}[9216]
+// CHECK:         llvm.store {{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<3>
+// CHECK:         nvvm.barrier
 // CHECK-COUNT-16: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<3>
 // CHECK-NOT:     llvm.store
 // CHECK:         nvvm.barrier
 attn_tile.kernel @pairs_of_f32(%n: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  %p = attn_tile.create_pipe : !attn_tile.pipe<128x32xf32, stages = 2>
-  %q = attn_tile.create_pipe : !attn_tile.pipe<128x32xf32, stages = 2>
-  %b = attn_tile.wait %p[%n] : !attn_tile.pipe<128x32xf32, stages = 2>
-  %r = attn_tile.read %b : !attn_tile.buffer<128x32xf32> -> vector<128x32xf32>
-  %c = attn_tile.local_store %r in %q[%n] : vector<128x32xf32>, !attn_tile.pipe<128x32xf32, stages = 2>
-  attn_tile.release %b : !attn_tile.buffer<128x32xf32>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 2>
+  %q = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 2>
+  %b = attn_tile.wait %p[%n] : !attn_tile.pipe<64x64xf32, stages = 2>
+  %r = attn_tile.read %b : !attn_tile.buffer<64x64xf32> -> vector<64x64xf32>
+  %z = arith.constant dense<0.0> : vector<64x32xf32>
+  %c = attn_tile.local_store %z in %q[%n] from(32) : vector<64x32xf32>, !attn_tile.pipe<64x64xf32, stages = 2>
+  %d = attn_tile.local_store %r in %q[%n] : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 2>
+  attn_tile.release %b : !attn_tile.buffer<64x64xf32>
   attn_tile.return
 }
 

@@ -1,6 +1,6 @@
 // RUN: attn-opt %s --convert-attn-to-attn-tile=target=sm_90a --cse --split-input-file | FileCheck %s
 
-// The state is that of keys before the first step: the maximum is the log-sum-exp before scaling, the row sum 1, in
+// The state is a result of keys before the first step: the maximum is the log-sum-exp before scaling, the row sum 1, in
 // parts, and the accumulator the output. A row without keys counts as nothing, whatever its output is.
 // CHECK-LABEL: attn_tile.kernel @state_kernel(
 // CHECK-SAME:    %[[STATE_OUT:[a-z0-9_]+]]: memref<2x4x8x16xbf16>, %[[STATE_LSE:[a-z0-9_]+]]: memref<2x4x8xf32>)

@@ -70,3 +70,22 @@ func.func @identity(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>, %u: tensor<
       identity(%u : tensor<4xf32>) -> tensor<2x4x8x16xf32>
   return
 }
+
+// -----
+
+func.func @written_lse(%q: memref<1x2x8x16xf32>, %o: memref<1x2x8x16xf32>, %s: memref<1x2x8x16xf32>,
+                       %l: memref<1x2x8xf32>) {
+  // expected-error @below {{'attn.attention' op 'state_lse' must not be a memref that the operation writes}}
+  attn.attention ins(%q, %q, %q : memref<1x2x8x16xf32>, memref<1x2x8x16xf32>, memref<1x2x8x16xf32>)
+      outs(%o, %l : memref<1x2x8x16xf32>, memref<1x2x8xf32>) state(%s, %l : memref<1x2x8x16xf32>, memref<1x2x8xf32>)
+  return
+}
+
+// -----
+
+func.func @written_out(%q: memref<1x2x8x16xf32>, %o: memref<1x2x8x16xf32>, %l: memref<1x2x8xf32>) {
+  // expected-error @below {{'attn.attention' op 'state_out' must not be a memref that the operation writes}}
+  attn.attention ins(%q, %q, %q : memref<1x2x8x16xf32>, memref<1x2x8x16xf32>, memref<1x2x8x16xf32>)
+      outs(%o : memref<1x2x8x16xf32>) state(%o, %l : memref<1x2x8x16xf32>, memref<1x2x8xf32>)
+  return
+}

@@ -135,8 +135,8 @@ class Variant:
 
     @property
     def name(self):
-        parts = [self.dtype + self.precision, f"h{self.heads}", f"k{self.key_dim}", f"v{self.value_dim}", self.decay or "plain"]
-        parts += ["beta"] * self.beta
+        parts = [self.dtype + self.precision, f"h{self.heads}", f"k{self.key_dim}", f"v{self.value_dim}"]
+        parts += [self.decay or "plain"] + ["beta"] * self.beta
         parts += [f"hk{self.key_heads}"] * bool(self.key_heads) + [f"hv{self.value_heads}"] * bool(self.value_heads)
         parts += ["full"] * (not self.causal) + ["stateless"] * (not self.state) + ["merged"] * self.merged
         parts += ["grad"] * self.gradient + ["constant"] * self.constant_decay
@@ -359,6 +359,7 @@ VARIANTS = [
     Variant(dtype="f32", gradient=True, precision="high", decay="head", heads=4),
     Variant(dtype="f32", gradient=True, decay="element"),
     Variant(dtype="f32", gradient=True, beta=True, decay="token"),
+    Variant(dtype="f32", gradient=True, beta=True, key_dim=40, value_dim=48),
     Variant(dtype="f32", gradient=True, beta=True, decay="element"),
 ]
 

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OperandVerifiers.h"
 #include "RegionVerifier.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -660,6 +661,16 @@ static LogicalResult verifyState(AttentionOp op) {
     return op.emitOpError("needs both or none of 'state_out' and 'state_lse'");
   if (op.getStateOut() && op.getIdentity())
     return op.emitOpError("'state' must not be used together with 'identity'");
+  if (!op.getStateOut() || !op.isBufferized())
+    return success();
+  // Work items read the state after others may have written results.
+  NamedOperand held[] = {{"state_out", op.getStateOut()},
+                         {"state_lse", op.getStateLse()}};
+  for (const NamedOperand &operand : held)
+    if (llvm::is_contained(op.getDpsInits(), operand.value))
+      return op.emitOpError("'")
+             << operand.name
+             << "' must not be a memref that the operation writes";
   return success();
 }
 

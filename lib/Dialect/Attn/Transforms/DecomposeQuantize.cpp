@@ -380,7 +380,7 @@ Value Decomposition::emitScale(Value amax, Value init) {
 }
 
 /// Emits the scale of the element of a loop over elements, from the scales of
-/// blocks of rows. The last one is that of all rows beyond, so that nothing
+/// blocks of rows. The last one is for all rows beyond, so that nothing
 /// outside of `scale` is read.
 Value Decomposition::emitScaleOfBlock(ImplicitLocOpBuilder &b, Value scale,
                                       Value lastBlock) {
@@ -407,7 +407,9 @@ Value Decomposition::emitQuotients(Value scale, Value init) {
     lastBlock = arith::SubIOp::create(b, atLeastOne, one);
   } else {
     inputs.push_back(scale);
-    maps.push_back(maps[0].getMajorSubMap(scaleRank));
+    ArrayRef<AffineExpr> dims = maps[0].getResults();
+    maps.push_back(
+        AffineMap::get(rank, 0, dims.take_front(scaleRank), b.getContext()));
   }
   float number = getLargest(type);
   Value largest, lowest;

@@ -41,8 +41,8 @@ attn_tile.kernel @late(%q: memref<?x16xf16>, %k: memref<?x16xf16>, %acc: vector<
 // CHECK-LABEL: attn_tile.kernel @late_f32
 // CHECK: %[[PENDING:.*]] = attn_tile.mma_start
 // CHECK: %[[READ:.*]] = attn_tile.read
-// CHECK: %[[PRODUCT:.*]] = attn_tile.mma_wait %[[PENDING]]
-// CHECK: arith.mulf %[[PRODUCT]], %[[READ]]
+// CHECK: %[[MATMUL:.*]] = attn_tile.mma_wait %[[PENDING]]
+// CHECK: arith.mulf %[[MATMUL]], %[[READ]]
 attn_tile.kernel @late_f32(%q: memref<?x16xf32>, %k: memref<?x16xf32>, %acc: vector<16x16xf32>, %out: memref<?xf32>,
                            %n: index) {
   %c0 = arith.constant 0 : index
@@ -51,11 +51,11 @@ attn_tile.kernel @late_f32(%q: memref<?x16xf32>, %k: memref<?x16xf32>, %acc: vec
   scf.for %i = %c0 to %n step %c1 {
     %x = attn_tile.load %q[%i, %c0] stream(%i of %n) : memref<?x16xf32> -> vector<16x16xf32>
     %y = attn_tile.load %k[%i, %c0] stream(%i of %n) : memref<?x16xf32> -> vector<16x16xf32>
-    %product = vector.contract {indexing_maps = [#rows, #values, #result],
+    %matmul = vector.contract {indexing_maps = [#rows, #values, #result],
         iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
         %x, %y, %acc : vector<16x16xf32>, vector<16x16xf32> into vector<16x16xf32>
-    %products = arith.mulf %product, %y : vector<16x16xf32>
-    %sums = vector.multi_reduction <add>, %products, %zero [1] : vector<16x16xf32> to vector<16xf32>
+    %scaled = arith.mulf %matmul, %y : vector<16x16xf32>
+    %sums = vector.multi_reduction <add>, %scaled, %zero [1] : vector<16x16xf32> to vector<16xf32>
     attn_tile.store %sums, %out[%i] : vector<16xf32>, memref<?xf32>
   }
   attn_tile.return

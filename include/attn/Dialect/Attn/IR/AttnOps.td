@@ -256,6 +256,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     finite. `sinks`, dropout and masks belong to the keys of the operation: a sink that
     the state includes must not be given again, and `state_out` is not dropped. The
     `epilogue` region maps the merged output. The state cannot be used with `identity`.
+    Memrefs of the state must not overlap memrefs of results.
 
     ```mlir
     %out1, %lse1 = attn.attention
@@ -431,7 +432,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     With `dropout_only`, `positions` are for the random numbers alone: masks and
     regions see the positions of the shard. `attn-expand-positions` makes this form.
     With `sequences` it is the only one: entries 0 and 1 are added to positions within
-    each sequence, and entry 2 to the numbers of sequences.
+    each sequence, entry 2 to the numbers of sequences, and entry 3 to heads.
 
     `dropout` drops attention probabilities: `p[j]` becomes 0 for dropped pairs and
     is divided by one minus the effective p for kept ones, after `lse` has been

@@ -56,7 +56,7 @@ def Attn_QuantizeOp : Attn_Op<"quantize", [
     | `[B, H, blocks]` | block of `block_size` rows, 64 or 128 | `[B, H, S, D]` |
 
     There are `ceil(S / block_size)` blocks; the last one may have fewer rows. If there
-    are fewer scales than blocks, the last one is that of all further rows.
+    are fewer scales than blocks, the last one is for all further rows.
 
     A scale divides: it is `descale` in FlashAttention, and `scale_inv` in Transformer
     Engine, whose `scale` multiplies.
