@@ -616,7 +616,8 @@ def varlen_attn(
     the last query is at the last key. Masks, as ``block_mask``, see the positions of a sequence; masks that read
     tensors do not go with sequences. The log-sum-exp, which ``return_lse`` or torch's ``AuxRequest(lse=True)`` as
     ``return_aux`` asks for, is ``[heads, positions]``. There are no ``positions`` and no ``state``. All else is as in
-    ``sdpa``; rows that belong to no sequence are 0. Of torch's arguments, ``seqused_k``, ``block_table`` and ``num_splits`` are refused.
+    ``sdpa``; rows that belong to no sequence are 0. Of torch's arguments, ``seqused_k``, ``block_table`` and
+    ``num_splits`` are refused.
     """
     refuse_caches(seqused_k, block_table, num_splits)
     return_lse = return_lse or (return_aux is not None and return_aux.lse)
