@@ -653,6 +653,56 @@ private:
   SmallVector<Value, 4> pointers;
 };
 
+} // namespace
+
+/// The first row of a thread in the layout of accumulators: lane `4 * g + t`
+/// has row `g` of its warp.
+static Value emitAccumulatorRow(OpBuilder &builder, Location loc, Value thread,
+                                Value lane) {
+  Value warp = emitShiftRight(builder, loc, thread, 5);
+  return arith::AddIOp::create(builder, loc,
+                               emitMul(builder, loc, warp, mmaRows),
+                               emitShiftRight(builder, loc, lane, 2));
+}
+
+namespace {
+/// A thread's pointers to parts of `bytes` bytes of a row of a stage, each of
+/// one or more chunks. Bits 4 to 6 of an address choose the chunk.
+class RowPointers {
+public:
+  /// `first` is the thread's address in the first part of its first row.
+  RowPointers(OpBuilder &builder, Location loc, BufferType type, Value first,
+              int64_t bytes)
+      : loc(loc), blockBytes(getBlockBytes(type)) {
+    auto pointer = LLVM::LLVMPointerType::get(
+        builder.getContext(),
+        static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+    for (int64_t offset = 0; offset < blockRowBytes; offset += bytes) {
+      Value address = arith::XOrIOp::create(
+          builder, loc, first, ptx::constant(builder, loc, offset));
+      pointers.push_back(
+          LLVM::IntToPtrOp::create(builder, loc, pointer, address));
+    }
+  }
+
+  /// The pointer to part `part` of row `row`, which counts from the thread's
+  /// first one.
+  Value get(OpBuilder &builder, int64_t row, int64_t part) const {
+    int64_t parts = pointers.size();
+    int64_t offset = part / parts * blockBytes + row * blockRowBytes;
+    Value base = pointers[part % parts];
+    return LLVM::GEPOp::create(
+        builder, loc, base.getType(), builder.getI8Type(), base,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+  }
+
+private:
+  Location loc;
+  int64_t blockBytes;
+  /// For each part of the first block.
+  SmallVector<Value, blockChunks> pointers;
+};
+
 /// Stores a thread's words of a tile of 16-bit values in the layout of
 /// accumulators. Lane `4 * g + t` holds word `t` of a chunk of rows `g` and
 /// `g + 8`: the words that a warp stores at once are in different banks.
@@ -660,46 +710,32 @@ class FragmentWriter {
 public:
   FragmentWriter(OpBuilder &builder, Location loc, Value stage, BufferType type,
                  Value thread)
-      : loc(loc), blockBytes(getBlockBytes(type)) {
-    Value lane = emitAnd(builder, loc, thread, attn_tile::warpThreads - 1);
-    Value warp = emitShiftRight(builder, loc, thread, 5);
-    Value row = arith::AddIOp::create(builder, loc,
-                                      emitMul(builder, loc, warp, mmaRows),
-                                      emitShiftRight(builder, loc, lane, 2));
-    Value word = emitMul(builder, loc, emitAnd(builder, loc, lane, 3), 4);
-    Value first =
-        arith::AddIOp::create(builder, loc,
-                              emitChunkAddress(builder, loc, stage, row,
-                                               ptx::constant(builder, loc, 0)),
-                              word);
-    auto pointer = LLVM::LLVMPointerType::get(
-        builder.getContext(),
-        static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
-    // The chunk is chosen by bits 4 to 6 of the address.
-    for (int64_t chunk = 0; chunk < blockChunks; ++chunk) {
-      Value address = arith::XOrIOp::create(
-          builder, loc, first, ptx::constant(builder, loc, chunk * chunkBytes));
-      pointers.push_back(
-          LLVM::IntToPtrOp::create(builder, loc, pointer, address));
-    }
+      : loc(loc), pointers(builder, loc, type,
+                           emitFirst(builder, loc, stage, thread), chunkBytes) {
   }
 
   /// Stores the word of row `row`, which counts from the thread's first one,
   /// and of chunk `chunk` of the row.
   void store(OpBuilder &builder, Value word, int64_t row, int64_t chunk) const {
-    int64_t offset = chunk / blockChunks * blockBytes + row * blockRowBytes;
-    Value base = pointers[chunk % blockChunks];
-    Value pointer = LLVM::GEPOp::create(
-        builder, loc, base.getType(), builder.getI8Type(), base,
-        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
-    LLVM::StoreOp::create(builder, loc, word, pointer);
+    LLVM::StoreOp::create(builder, loc, word,
+                          pointers.get(builder, row, chunk));
   }
 
 private:
+  static Value emitFirst(OpBuilder &builder, Location loc, Value stage,
+                         Value thread) {
+    Value lane = emitAnd(builder, loc, thread, attn_tile::warpThreads - 1);
+    Value row = emitAccumulatorRow(builder, loc, thread, lane);
+    Value word = emitMul(builder, loc, emitAnd(builder, loc, lane, 3), 4);
+    return arith::AddIOp::create(
+        builder, loc,
+        emitChunkAddress(builder, loc, stage, row,
+                         ptx::constant(builder, loc, 0)),
+        word);
+  }
+
   Location loc;
-  int64_t blockBytes;
-  /// For each chunk of the first block, the thread's pointer.
-  SmallVector<Value, blockChunks> pointers;
+  RowPointers pointers;
 };
 
 /// A thread's pairs of columns of a staged tile of f32 values, in the layout of
@@ -709,31 +745,9 @@ class ColumnPairs {
 public:
   ColumnPairs(OpBuilder &builder, Location loc, Value stage, BufferType type,
               Value thread)
-      : loc(loc), blockBytes(getBlockBytes(type)) {
-    Value lane = emitAnd(builder, loc, thread, attn_tile::warpThreads - 1);
-    Value warp = emitShiftRight(builder, loc, thread, 5);
-    Value row = arith::AddIOp::create(builder, loc,
-                                      emitMul(builder, loc, warp, mmaRows),
-                                      emitShiftRight(builder, loc, lane, 2));
-    // Eight columns are two chunks, each of two pairs.
-    Value pair = emitAnd(builder, loc, lane, 3);
-    Value first = arith::AddIOp::create(
-        builder, loc,
-        emitChunkAddress(builder, loc, stage, row,
-                         emitShiftRight(builder, loc, pair, 1)),
-        emitMul(builder, loc, emitAnd(builder, loc, pair, 1), 8));
-    auto pointer = LLVM::LLVMPointerType::get(
-        builder.getContext(),
-        static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
-    // The eight columns are chosen by bits 5 and 6 of the address.
-    for (int64_t columns = 0; columns < blockEights; ++columns) {
-      Value address = arith::XOrIOp::create(
-          builder, loc, first,
-          ptx::constant(builder, loc, columns * 2 * chunkBytes));
-      pointers.push_back(
-          LLVM::IntToPtrOp::create(builder, loc, pointer, address));
-    }
-  }
+      : loc(loc),
+        pointers(builder, loc, type, emitFirst(builder, loc, stage, thread),
+                 2 * chunkBytes) {}
 
   /// Stores the pair of row `row`, which counts from the thread's first one,
   /// and of the `eight`-th eight columns.
@@ -745,7 +759,7 @@ public:
       pair = LLVM::InsertElementOp::create(
           builder, loc, pair, element,
           ptx::constant(builder, loc, int64_t(number)));
-    LLVM::StoreOp::create(builder, loc, pair, getPointer(builder, row, eight),
+    LLVM::StoreOp::create(builder, loc, pair, pointers.get(builder, row, eight),
                           /*alignment=*/8);
   }
 
@@ -753,7 +767,7 @@ public:
   std::array<Value, 2> load(OpBuilder &builder, int64_t row,
                             int64_t eight) const {
     Value pair = LLVM::LoadOp::create(builder, loc, getPairType(builder),
-                                      getPointer(builder, row, eight),
+                                      pointers.get(builder, row, eight),
                                       /*alignment=*/8);
     auto extract = [&](int64_t number) -> Value {
       return LLVM::ExtractElementOp::create(
@@ -763,24 +777,25 @@ public:
   }
 
 private:
-  static constexpr int64_t blockEights = blockChunks / 2;
+  static Value emitFirst(OpBuilder &builder, Location loc, Value stage,
+                         Value thread) {
+    Value lane = emitAnd(builder, loc, thread, attn_tile::warpThreads - 1);
+    Value row = emitAccumulatorRow(builder, loc, thread, lane);
+    // Eight columns are two chunks, each of two pairs.
+    Value pair = emitAnd(builder, loc, lane, 3);
+    return arith::AddIOp::create(
+        builder, loc,
+        emitChunkAddress(builder, loc, stage, row,
+                         emitShiftRight(builder, loc, pair, 1)),
+        emitMul(builder, loc, emitAnd(builder, loc, pair, 1), 8));
+  }
 
   static VectorType getPairType(OpBuilder &builder) {
     return VectorType::get(2, builder.getF32Type());
   }
 
-  Value getPointer(OpBuilder &builder, int64_t row, int64_t eight) const {
-    int64_t offset = eight / blockEights * blockBytes + row * blockRowBytes;
-    Value base = pointers[eight % blockEights];
-    return LLVM::GEPOp::create(
-        builder, loc, base.getType(), builder.getI8Type(), base,
-        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
-  }
-
   Location loc;
-  int64_t blockBytes;
-  /// For each eight columns of the first block, the thread's pointer.
-  SmallVector<Value, blockEights> pointers;
+  RowPointers pointers;
 };
 
 /// Reads f32 values of a staged tile word by word, for MMAs whose contracted
