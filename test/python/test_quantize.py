@@ -14,65 +14,16 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 from attn.torch import flex_attention, quantize, rotation_signs, sdpa  # noqa: E402
+from quantize_reference import (  # noqa: E402
+    E4M3, E5M2, LARGEST, choose_scale, finite_numbers, hadamard, reduce_amax, round_to, spread,
+)
 
-E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
-LARGEST = {E4M3: 448.0, E5M2: 57344.0}
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 INF, NAN = math.inf, math.nan
 
 
 def make(*shape, seed=0, dtype=torch.float32):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
-def finite_numbers(dtype):
-    """The finite numbers of a format that are not negative, in order, in f64."""
-    codes = torch.arange(128, dtype=torch.uint8)
-    numbers = codes.view(dtype).double()
-    return numbers[numbers.isfinite()]
-
-
-def round_to(quotients, dtype, saturate):
-    """Quotients, rounded to nearest even by comparison with all numbers of the format, in f64."""
-    numbers = finite_numbers(dtype)
-    # The next number, if the format went on.
-    beyond = 2 * numbers[-1] - numbers[-2]
-    numbers = torch.cat((numbers, beyond[None]))
-    size = quotients.abs().double().nan_to_num(0.0, 1e300)
-    upper = torch.searchsorted(numbers, size.contiguous()).clamp(max=len(numbers) - 1)
-    lower = (upper - 1).clamp(min=0)
-    below, above = size - numbers[lower], numbers[upper] - size
-    # The code of a number is its place: even codes have even mantissas.
-    takes_lower = (below < above) | ((below == above) & (lower % 2 == 0))
-    code = torch.where(takes_lower, lower, upper)
-    code = torch.where(size >= beyond, len(numbers) - 1, code)
-    rounded = numbers[code]
-    is_beyond = code == len(numbers) - 1
-    limit = LARGEST[dtype] if saturate else (INF if dtype == E5M2 else NAN)
-    rounded = torch.where(is_beyond, limit, rounded)
-    return torch.where(quotients.isnan(), NAN, rounded).copysign(quotients.double())
-
-
-def reduce_amax(x, granularity, block_size=64):
-    """The largest finite absolute values, by plain loops over scales."""
-    sizes = torch.where(x.isfinite(), x.abs(), 0.0).float()
-    if granularity == "tensor":
-        return sizes.max() if sizes.numel() else torch.zeros(())
-    if granularity == "head":
-        return sizes.amax((2, 3)) if sizes.numel() else torch.zeros(x.shape[:2])
-    return torch.stack([block.amax((2, 3)) for block in sizes.split(block_size, 2)], 2)
-
-
-def spread(scale, x, block_size=64):
-    """The scale of each element."""
-    if scale.dim() == 3:
-        scale = scale.repeat_interleave(block_size, 2)[:, :, : x.shape[2]]
-    return scale.reshape(*scale.shape, *[1] * (x.dim() - scale.dim())).expand(x.shape)
-
-
-def choose_scale(amax, dtype):
-    scale = (amax / torch.tensor(LARGEST[dtype])).clamp(min=2.0**-126)
-    return torch.where(amax == 0, 1.0, scale)
 
 
 def check(found, x, dtype, granularity, saturate=True, scale=None, block_size=64):
@@ -162,13 +113,6 @@ def test_tensors_without_elements(shape):
     if len(shape) == 4:
         found = quantize(x, granularity="head")
         assert found.scale.shape == shape[:2] and bool((found.scale == 1).all())
-
-
-def hadamard(size):
-    matrix = torch.ones(1, 1, dtype=torch.float64)
-    while len(matrix) < size:
-        matrix = torch.cat((torch.cat((matrix, matrix), 1), torch.cat((matrix, -matrix), 1)))
-    return matrix
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -247,6 +247,15 @@ VARIANTS = [
     Matmul("f32", batch="lr", transpose_lhs=True, transpose_rhs=True, epilogue="accumulate"),
 ]
 
+# Of 8 bits, in the layout that GPUs multiply. Tensor cores accumulate them with fewer bits than f32.
+FLOAT8_VARIANTS = [
+    Matmul("f8E4M3FN", out="bf16", transpose_rhs=True),
+    Matmul("f8E4M3FN", out="f32", transpose_rhs=True, epilogue="bias"),
+    Matmul("f8E4M3FN", out="f32", transpose_rhs=True, epilogue="accumulate"),
+    Matmul("f8E4M3FN", out="f16", transpose_rhs=True, batch="lr"),
+    Matmul("f8E4M3FN", out="bf16", transpose_rhs=True, sizes=(None, 96, 80)),
+]
+
 # b, m, n and k, of which all but m are multiples of what GPUs copy at once.
 SHAPES = [
     dict(b=2, m=256, n=512, k=128),

@@ -18,7 +18,8 @@ runs twice, and
   one rounding of the output;
 - no row is further away than roundings explain, so that one wrong key shows;
 - the log-sum-exp is within 2e-3;
-- rows with nothing to attend are exactly 0, and -inf;
+- rows with nothing to attend are exactly 0, and -inf, or those of the partial
+  result that attention goes on from;
 - outputs, filled with NaN before, are written in full, and nothing around them
   is; inputs are surrounded by NaN;
 - both runs give the same bits;
@@ -28,6 +29,7 @@ runs twice, and
 Under compute-sanitizer, use --sanitizer-subset.
 """
 
+import math
 import os
 import random
 import re
@@ -44,7 +46,8 @@ from dropout_reference import Dropout, packed_mask
 from tool_cache import run_tool
 
 # Dtypes that torch multiplies only after a conversion.
-EIGHT_BITS = ("f8E4M3FN",)
+F8 = "f8E4M3FN"
+EIGHT_BITS = (F8,)
 # What one rounding to a dtype changes, at most.
 ROUNDING = {"f8E4M3FN": 2.0**-4, "bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
 
@@ -406,6 +409,8 @@ class Variant:
     v_tile: int = 0
     # Whether values are the first elements of keys.
     latent: bool = False
+    # The dtype of a partial result that attention goes on from.
+    state: str = ""
 
     @property
     def length(self) -> str:
@@ -446,7 +451,7 @@ class Variant:
         captures = SCORES[self.score][0] + KEEPS[self.keep][0] + (("sinks",) if self.sinks else ())
         captures += ("map",) if self.head_map else ()
         captures += ("identity",) if self.identity else ()
-        captures += self.reads
+        captures += self.reads + (("state_out", "state_lse") if self.state else ())
         return captures + (("seed", "offset") if self.dropout else ())
 
     @property
@@ -479,6 +484,7 @@ class Variant:
         parts += [f"scores{self.score_stages}" if self.score_stages else ""]
         parts += [f"cluster{self.cluster}" if self.cluster > 1 else ""]
         parts += [f"v{self.v_tile}" if self.v_tile else "", "latent" if self.latent else ""]
+        parts.append(f"state_{self.state}" if self.state else "")
         return "_".join(filter(None, parts))
 
     @property
@@ -519,8 +525,11 @@ class Variant:
         types = dict(CAPTURES)
         if self.data:
             types.update(zip(self.reads, DATA_MASKS[self.data].types(self.heads, "tensor")))
+        state = f"tensor<?x{self.heads}x{self.length}x{self.v_dim}x{self.state}>"
+        types.update(state_out=state, state_lse=lse)
         captures = "".join(f", %{c}: {types[c]}" for c in self.captures)
-        options = " sinks(%sinks : tensor<HEADSxbf16>)" if self.sinks else ""
+        options = f" state(%state_out, %state_lse : {state}, {lse})" if self.state else ""
+        options += " sinks(%sinks : tensor<HEADSxbf16>)" if self.sinks else ""
         options += " heads(%map : tensor<HEADSxi32>)" if self.head_map else ""
         options += " identity(%identity : tensor<HEADSxf32>)" if self.identity else ""
         options += f" scale({self.scale!r})" if self.scale is not None else ""
@@ -834,6 +843,34 @@ POLYNOMIALS = [
     variant(128, mask="nothing", schedule=(2, 128, 2, False, "grid", 1), polynomials=16),
 ]
 
+# Attention that goes on from a partial result.
+STATES = [
+    variant(64, state="f32"),
+    variant(128, mask="causal", heads=(8, 2), state="bf16"),
+    variant(128, mask="window_both", dtype="f16", state="f32", lse=False),
+    variant(192, 128, mask="causal_tl", state="bf16"),
+    variant(256, mask="causal", dtype="f16", state="f16"),
+    variant(72, 40, mask="nothing", state="f32"),
+    variant(128, score="softcap", keep="docs", mask="causal", state="bf16"),
+    variant(128, data="packed_documents", state="bf16"),
+    variant(64, mask="causal", sinks=True, state="f32", out="f32"),
+    variant(128, heads=(8, 2), mask="causal", dropout=Dropout(0.1, "arx", 6), state="bf16"),
+    variant(128, heads=(5, 3), head_map=(2, 2, 0, 2, 2), state="f32"),
+    variant(64, dtype="f32", mask="causal", state="f32"),
+    variant(512, heads=(8, 2), mask="causal", state="bf16"),
+    variant(576, 512, heads=(6, 1), mask="causal", latent=True, state="f32"),
+    variant(128, mask="causal", schedule=(2, 128, 2, True, "paired", 1), cluster=2, state="bf16"),
+    variant(128, dtype=F8, out="bf16", mask="causal", state="bf16"),
+]
+# The same with few queries.
+SHARED_STATES = [
+    variant(128, heads=(8, 2), schedule=STREAM, split=132, pack=True, state="bf16"),
+    variant(128, heads=(8, 1), mask="causal", schedule=STREAM, split=1000, pack=5, state="f32"),
+    variant(64, heads=(4, 4), mask="window", schedule=STREAM, split=20, sinks=True, state="f32", lse=False),
+    variant(128, heads=(8, 2), schedule=STREAM, pack=True, state="f32"),
+    variant(576, 512, heads=(16, 1), pack=True, latent=True, state="bf16"),
+]
+
 # Neighbouring tiles of queries that share an iteration over keys; if their number is odd, the last one has no
 # neighbour.
 CLUSTERED = [
@@ -852,7 +889,6 @@ CLUSTERED = [
 ]
 
 # Elements of 8 bits. Clusters copy the columns of transposed values in parts.
-F8 = "f8E4M3FN"
 FLOAT8 = [
     variant(64, dtype=F8, out="bf16"),
     variant(64, dtype=F8, out="bf16", mask="causal", heads=(8, 2)),
@@ -881,7 +917,8 @@ FLOAT8 = [
 
 LARGE_KEYS = variant(128, heads=(8, 8))
 LARGE_BIAS = variant(64, heads=(8, 8), score="bias")
-ALL = VARIANTS + SCHEDULED + SHARED + POLYNOMIALS + CLUSTERED + FLOAT8 + [LARGE_KEYS, LARGE_BIAS]
+ALL = VARIANTS + SCHEDULED + SHARED + POLYNOMIALS + CLUSTERED + FLOAT8 + STATES + SHARED_STATES
+ALL += [LARGE_KEYS, LARGE_BIAS]
 
 # ---------------------------------------------------------------------------
 # Compiling
@@ -976,7 +1013,7 @@ def make_cases(per_variant, per_schedule):
         return deck.pop()
 
     cases = []
-    for v in VARIANTS + SCHEDULED + FLOAT8:
+    for v in VARIANTS + SCHEDULED + FLOAT8 + STATES:
         for n in range(per_schedule if v.schedule else per_variant):
             queries, keys = deal(decks[0]), deal(decks[1])
             # Of each variant: more queries than keys, as many, and as they come.
@@ -988,7 +1025,7 @@ def make_cases(per_variant, per_schedule):
             layouts = ("bhsd",) * 5 if n == 1 else tuple(rng.choice(names) for _ in range(5))
             cases.append(Case(v, rng.randint(1, 3), queries, keys, layouts, seed=len(cases)))
     # Decoding, with less keys than queries, too, and none.
-    for v in SHARED:
+    for v in SHARED + SHARED_STATES:
         for n, keys in enumerate((1, 0, 65, 257, 1000, 4097, 9001)):
             # NumPy takes too long to make keep masks of dropout for more.
             queries = int(v.pack) if v.pack else (1, 3, 16, 2, 7, 16, 16 if v.dropout else 200)[n]
@@ -1043,6 +1080,8 @@ def make_sanitizer_cases():
         "d128_128_h8_2_bf16_causal_alibi",
         "d72_40_h2_2_bf16_full_docs_to_f32",
         "d128_128_h2_2_bf16_full_c2_k176_s2_turns_persistent1_cluster2",
+        "d64_64_h2_2_bf16_full_state_f32",
+        "d128_128_h8_2_bf16_causal_state_bf16",
     ]
     layouts = ("bhsd", "bshd", "bhsd", "bshd", "bhsd")
     sizes = [(65, 129), (129, 65), (193, 177)]
@@ -1117,6 +1156,17 @@ def make_capture(torch, case, name, generator):
         values[-1] = float("-inf")
     elif name == "bias16":
         values = torch.randn(1, case.variant.heads, case.queries, case.keys, device="cuda", generator=generator).bfloat16()
+    elif name == "state_out":
+        dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[case.variant.state]
+        shape = (case.batch, case.variant.heads, case.queries, case.variant.v_dim)
+        values = torch.randn(shape, device="cuda", generator=generator).to(dtype)
+        # Rows without keys do not count.
+        values[:, :, 3::7] = float("nan")
+    elif name == "state_lse":
+        shape = (case.batch, case.variant.heads, case.queries)
+        values = torch.randn(shape, device="cuda", generator=generator) * 3 + math.log(max(case.keys, 1))
+        values[:, :, 1::11], values[:, :, 2::13], values[:, :, 5::17] = 1e20, -1e10, 300.0
+        values[:, :, 3::7] = float("-inf")
     elif name == "ancestors":
         values = make_ancestors(torch, case, generator)
     elif name == "prefix":
@@ -1226,6 +1276,21 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
         return (p @ v).bfloat16(), lse, None
     p = p.to(v.dtype)
     return (p.float() @ v.float() if variant.out == "f32" else p @ v), lse, None
+
+
+def go_on(captures, heads, rows, result):
+    """The results of `attention`, merged with the rows of the partial result in the captures."""
+    out, lse, spread = result
+    state_out, state_lse = (captures[name][:, heads][:, :, rows].to(out.dtype) for name in ("state_out", "state_lse"))
+    state_lse, lse = state_lse.double(), lse.double()
+    both = state_lse.logaddexp(lse)
+    # Rows without keys do not count.
+    finite = both.masked_fill(both == float("-inf"), 0)
+    old, new = ((part - finite).exp()[..., None] for part in (state_lse, lse))
+    merged = new * out + (old * state_out).masked_fill(old == 0, 0)
+    if spread is not None:
+        spread = new[..., 0] * spread + old[..., 0] * state_out.norm(dim=-1).masked_fill(old[..., 0] == 0, 0)
+    return merged.to(out.dtype), both, spread
 
 
 @dataclass
@@ -1369,8 +1434,10 @@ def run_case(torch, function, case, row):
         heads = heads[[0, -1]]
         rows = torch.cat([rows[:16], rows[-48:]])
     out = results[0][0][:, heads][:, :, rows].double()
-    exact, exact_lse, spread = attention(torch, case, *inputs, captures, heads, rows, True)
-    rounded, _, _ = attention(torch, case, *inputs, captures, heads, rows, False)
+    exact, rounded = (attention(torch, case, *inputs, captures, heads, rows, is_exact) for is_exact in (True, False))
+    if variant.state:
+        exact, rounded = (go_on(captures, heads, rows, result) for result in (exact, rounded))
+    (exact, exact_lse, spread), rounded = exact, rounded[0]
     empty = exact_lse == float("-inf")
     # Tensor cores truncate the sum over the head dim of a score.
     grows = max(variant.qk_dim / 256, 1) if variant.dtype == "f32" else 1
@@ -1401,7 +1468,8 @@ def run_case(torch, function, case, row):
             where = ((lse == float("-inf")) != empty).nonzero()
             wrong.append(f"lse: -inf is wrong in {len(where)} rows, first (b, h, i) {where[0].tolist()}")
         elif not empty.all().item():
-            error = (lse - exact_lse)[~empty].abs().max().item()
+            # Those of partial results may be large.
+            error = ((lse - exact_lse).abs() - 2.0**-21 * exact_lse.abs())[~empty].max().item()
             row.lse = max(row.lse, error)
             if not error <= (1e-5 * grows if variant.dtype == "f32" and not variant.precision else 2e-3):
                 wrong.append(f"lse: error {error:.3g}")

@@ -19,7 +19,9 @@ from functools import partial
 
 import numpy as np
 from device_suite import choose_variants, compile_artifact, describe_error, load, make_parser, run_cases
-from matmul import MASK_SHAPES, MASK_VARIANTS, SHAPES, VARIANTS
+from matmul import FLOAT8_VARIANTS, MASK_SHAPES, MASK_VARIANTS, SHAPES, VARIANTS
+
+MATMULS = VARIANTS + FLOAT8_VARIANTS
 
 SEED, OFFSET = -(2**40) + 5, 2**33 + 7
 
@@ -28,14 +30,18 @@ def make_strided(torch, array):
     """The array with rows of NaNs behind its own, which end at a multiple of 16 bytes, and the memory of both."""
     columns = array.shape[-1]
     rest = -columns % (16 // array.element_size()) + 16
-    memory = torch.nn.functional.pad(array, (0, rest), value=float("nan"))
+    if array.element_size() == 1:
+        # Nothing but the sign is not set.
+        memory = torch.nn.functional.pad(array.view(torch.uint8), (0, rest), value=0x7F).view(array.dtype)
+    else:
+        memory = torch.nn.functional.pad(array, (0, rest), value=float("nan"))
     return memory[..., :columns], memory
 
 
 def run_case(torch, function, variant, sizes, others=(), strided=False):
     """A message if something is wrong; `others` are further arguments of the function. With `strided`, there is memory
     between the rows of all matrices, which no kernel may write."""
-    types = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    types = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f8E4M3FN": torch.float8_e4m3fn}
     arrays = {}
     for name, dims, dtype in variant.arguments():
         shape = variant.shape(dims, sizes)
@@ -54,7 +60,7 @@ def run_case(torch, function, variant, sizes, others=(), strided=False):
     wide = {name: array.double() for name, array in arrays.items()}
     # Each factor in f32 is split into two tf32 values, with a remainder of 2^-22 of it. The second values
     # of both factors, 2^-11 of them, are not multiplied.
-    product_error = (4 if variant.dtype == "f32" else 1) * 2.0**-22
+    product_error = {"f32": 2.0**-20, "f8E4M3FN": 2.0**-12}.get(variant.dtype, 2.0**-22)
     result, error = variant.reference(wide, torch.einsum, product_error)
     difference = (out.double() - result).abs() / (error + 1e-30)
     return describe_error(torch.where(difference.isnan(), torch.inf, difference).max().item())
@@ -89,11 +95,13 @@ def list_shapes(variant):
         # Copies need rows of whole units of 16 bytes.
         if variant.transpose_lhs:
             sizes["m"] += -sizes["m"] % 8
+        if variant.dtype.startswith("f8"):
+            sizes["k"] += -sizes["k"] % 16
         yield sizes
 
 
 def make_cases(torch, options):
-    for variant in choose_variants(options, VARIANTS):
+    for variant in choose_variants(options, MATMULS):
         function = load(options, str(variant), "matmul")
         for sizes in list_shapes(variant):
             yield f"{variant} {sizes}", partial(run_case, torch, function, variant, sizes)
@@ -115,7 +123,7 @@ def main():
     if options.compile:
         flags = ["--fail-on-spills"] if options.assemble or options.target == "sm_90a" else []
         flags += ["--embed-ptx=false"] if options.assemble else []
-        for variant in choose_variants(options, VARIANTS + MASK_VARIANTS):
+        for variant in choose_variants(options, MATMULS + MASK_VARIANTS):
             compile_artifact(options, str(variant), variant.module(), *flags)
         return 0
 
