@@ -19,8 +19,9 @@ import math
 import sys
 from functools import partial
 
-from attn import Quantize
 from device_suite import choose_variants, compile_artifact, load, make_parser, run_cases
+
+from attn import Quantize
 
 
 @dataclasses.dataclass(frozen=True)
