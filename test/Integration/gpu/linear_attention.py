@@ -16,8 +16,8 @@ Outputs are filled with NaN before a call. The reference computes some tokens at
 these tokens and to the tokens until itself (test/python/test_gpu_references.py compares it with the recurrence). It also
 adds up absolute values: the error of an element is at most some roundings of their sum, and the norm of all errors is
 that of few roundings. With the delta rule, where such sums have no bound, it is compared with the root mean square
-instead. Gradients are compared with torch's of the reference. Keys, values, decays and betas after `key_lengths` are
-NaN.
+instead. Gradients are compared with torch's of the reference. It is computed on the CPU: processes (--processes) would
+wait for each other's many operations on one GPU. Keys, values, decays and betas after `key_lengths` are NaN.
 """
 
 import ctypes
@@ -97,12 +97,6 @@ class Variant:
         return self.value_dim + self.normalizer
 
     @property
-    def reference_device(self):
-        """Where the reference runs: processes (--processes) would wait for each other's many operations on one GPU, but
-        decays of elements take a factor of each for all pairs of tokens."""
-        return "cuda" if self.decay == "element" else "cpu"
-
-    @property
     def most_batch(self):
         """Batch entries of cases with few: packed sequences are one."""
         return 1 if self.sequences else 2
@@ -129,9 +123,11 @@ class Variant:
 
     @property
     def is_for_sm_90a(self):
-        """Whether the delta rule's tiles with decays of elements exceed sm_80's shared memory."""
-        most = max(self.key_dim, self.value_dim) if self.gradient else self.key_dim
-        return self.beta and self.decay == "element" and most > 192
+        """Whether tiles of f32, or the delta rule's with decays of elements, exceed sm_80's shared memory."""
+        most = max(self.key_dim, self.value_dim)
+        if self.dtype == "f32" and most > (64 if self.chunk == 128 else 192):
+            return True
+        return self.beta and self.decay == "element" and (most if self.gradient else self.key_dim) > 192
 
     @property
     def name(self):
@@ -587,7 +583,7 @@ def compute_reference(torch, variant, inputs, constant_sums=False):
     Gradients go through parts of the tokens twice, so that few states are kept. With `constant_sums` the sums of a
     normalizer have no gradient.
     """
-    inputs = {name: tensor.to(variant.reference_device) for name, tensor in inputs.items()}
+    inputs = {name: tensor.cpu() for name, tensor in inputs.items()}
     (out, sums), (state, state_sums) = run_recurrence(torch, variant, inputs)
     if variant.beta:
         return tuple((x, x.abs() + 4 * find_mean_square(torch, x)) if x.numel() else (x, x) for x in (out, state))
@@ -713,8 +709,7 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         if "log_decay" in made and bool(made["log_decay"].any()):
             return "log-decays have a gradient without tokens"
         return None
-    device = variant.reference_device
-    inputs, made = ({name: tensor.to(device) for name, tensor in of.items()} for of in (inputs, made))
+    inputs, made = ({name: tensor.cpu() for name, tensor in of.items()} for of in (inputs, made))
     inputs = without_padding(torch, variant, inputs)
     leaves = {name: tensor.double().requires_grad_(name in made) for name, tensor in inputs.items()}
     if variant.decay == "head" and variant.is_plain:
@@ -722,7 +717,7 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
 
     def differentiate(**options):
         (out, _), (state, _) = compute_reference(torch, variant, leaves, **options)
-        loss = sum((x * dx.to(device).double()).sum() for x, dx in zip((out, state), (dout, *dstates)))
+        loss = sum((x * dx.cpu().double()).sum() for x, dx in zip((out, state), (dout, *dstates)))
         return torch.autograd.grad(loss, [leaves[name] for name in made])
 
     expected = differentiate()
