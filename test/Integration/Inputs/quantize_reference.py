@@ -52,7 +52,8 @@ def reduce_amax(x, granularity, block_size=64):
         return sizes.max() if sizes.numel() else torch.zeros(())
     if granularity == "head":
         return sizes.amax((2, 3)) if sizes.numel() else torch.zeros(x.shape[:2])
-    return torch.stack([block.amax((2, 3)) for block in sizes.split(block_size, 2)], 2)
+    blocks = [block.amax((2, 3)) for block in sizes.split(block_size, 2) if block.numel()]
+    return torch.stack(blocks, 2) if blocks else sizes.new_zeros(*x.shape[:2], -(-x.shape[2] // block_size))
 
 
 def spread(scale, x, block_size=64):

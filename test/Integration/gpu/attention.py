@@ -1281,13 +1281,13 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
 def go_on(captures, heads, rows, result):
     """The results of `attention`, merged with the rows of the partial result in the captures."""
     out, lse, spread = result
-    state_out, state_lse = (captures[name][:, heads][:, :, rows].to(out.dtype) for name in ("state_out", "state_lse"))
-    state_lse, lse = state_lse.double(), lse.double()
+    state_out, state_lse = (captures[name][:, heads][:, :, rows].double() for name in ("state_out", "state_lse"))
+    lse = lse.double()
     both = state_lse.logaddexp(lse)
     # Rows without keys do not count.
     finite = both.masked_fill(both == float("-inf"), 0)
     old, new = ((part - finite).exp()[..., None] for part in (state_lse, lse))
-    merged = new * out + (old * state_out).masked_fill(old == 0, 0)
+    merged = new * out.double() + (old * state_out).masked_fill(old == 0, 0)
     if spread is not None:
         spread = new[..., 0] * spread + old[..., 0] * state_out.norm(dim=-1).masked_fill(old[..., 0] == 0, 0)
     return merged.to(out.dtype), both, spread

@@ -34,9 +34,9 @@ from device_suite import describe_error, load, run_subset_suite
 from attn import LinearAttention
 
 # Half the distance of 1 to the next number, and of 0. Matmuls of f32 are three tf32 MMAs, whose accumulators are
-# truncated, or one with the precision "high".
+# truncated, or one with the precision "high", whose operands are truncated, too.
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-20}
-ROUNDING_OF_HIGH = 2.0**-11
+ROUNDING_OF_HIGH = 2.0**-10
 SUBNORMAL_ROUNDING = {"bf16": 2.0**-134, "f16": 2.0**-25, "f32": 2.0**-126}
 # Tokens of the reference that are computed at a time.
 REFERENCE_PART = 50
@@ -610,6 +610,15 @@ def bound_subnormal(torch, variant, inputs):
     return 2 * SUBNORMAL_ROUNDING[variant.dtype] * largest
 
 
+def bound_sums(torch, variant, inputs, chunk=64):
+    """The rounding of the largest sum of log-decays of key elements in a chunk: their differences are factors of f32
+    rows. Smaller log-decays than -126 count as -126."""
+    if variant.dtype != "f32" or variant.decay != "element" or not inputs["log_decay"].numel():
+        return 0.0
+    sums = [part.sum(2) for part in inputs["log_decay"].clamp_min(-126).split(chunk, 2)]
+    return 2.0**-25 * max(sum.abs().max().item() for sum in sums)
+
+
 def count_roundings(variant):
     """The roundings of outputs and of final states to the dtype of queries."""
     # Of scores or the state, of decayed values, and of the output.
@@ -721,18 +730,21 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         return torch.autograd.grad(loss, [leaves[name] for name in made])
 
     expected = differentiate()
-    unit, error, worst = variant.rounding, 0.0, ""
+    unit, error, worst = variant.rounding + bound_sums(torch, variant, inputs), 0.0, ""
     # Gradients through numerators and through sums of scores are rounded, and cancel.
     numerators = differentiate(constant_sums=True) if variant.normalizer else expected
     for name, exact, of_numerators in zip(made, expected, numerators):
         if not bool(made[name].isfinite().all()):
             return f"the gradient of {name} is not finite"
         roundings = (3 if variant.beta else 2) + 2 * bool(variant.feature) + 2 * variant.normalizer
+        # A state whose parts change their signs keeps all errors.
+        roundings *= 2 if beta == 2 else 1
         allowed = roundings * unit * (of_numerators.norm() + (exact - of_numerators).norm())
         if name == "log_decay":
             # Terms of a chunk that cancel have roundings of f32.
-            allowed += 2.0**-16 * (leaves["query"] * expected[0]).norm()
-        if (variant.beta or variant.decay == "element") and name == "log_decay":
+            terms = [leaves["query"] * part for part in (numerators[0], expected[0] - numerators[0])]
+            allowed += 2.0**-16 * (variant.chunk or 64) / 64 * sum(term.norm() for term in terms)
+        if (variant.beta or variant.decay == "element" or variant.precision) and name == "log_decay":
             allowed += unit * bound_decay_gradient(torch, variant, leaves, dict(zip(made, expected)))
         if variant.beta and name == "beta":
             # Rows times their gradients are added up, and terms cancel.
