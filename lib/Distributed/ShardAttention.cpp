@@ -715,21 +715,28 @@ struct AttnShardAttentionPass
   using Base::Base;
 
   /// Writes linear attention that needs states of other ranks as plain linear
-  /// attention and operations on rows.
+  /// attention and operations on rows, and the feature maps of other linear
+  /// attention as such operations: they may depend on positions.
   LogicalResult decompose() {
     SmallVector<LinearAttentionOp> ops;
     for (auto func : getOperation().getOps<func::FuncOp>())
       func.walk([&](LinearAttentionOp op) {
-        bool isReset = !op.getLocalBlockSize() || op.getCausal();
-        if (!op.isPlain() && isReset && !hasWholeBlocks(op, ranks))
+        if (!op.isPlain())
           ops.push_back(op);
       });
     IRRewriter rewriter(&getContext());
     llvm::SetVector<Operation *> functions;
     for (LinearAttentionOp op : ops) {
+      bool isReset = !op.getLocalBlockSize() || op.getCausal();
+      bool keepsBlocks = hasWholeBlocks(op, ranks) || !isReset;
+      if (keepsBlocks && op.getFeature().empty())
+        continue;
       functions.insert(op->getParentOfType<func::FuncOp>());
-      if (failed(decomposeLinearAttention(rewriter, op,
-                                          /*resetLocalBlocks=*/true)))
+      LogicalResult written =
+          keepsBlocks ? hoistFeature(rewriter, op)
+                      : decomposeLinearAttention(rewriter, op,
+                                                 /*resetLocalBlocks=*/true);
+      if (failed(written))
         return failure();
     }
     for (Operation *function : functions)

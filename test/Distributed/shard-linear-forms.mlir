@@ -97,3 +97,37 @@ func.func @whole_blocks(%q: !t, %k: !t, %v: !t, %lengths: !l, %out: !t) -> !t {
       local_blocks(8) -> !t
   return %0 : !t
 }
+
+// -----
+
+!t = tensor<2x2x64x16xf32>
+!x = tensor<?x?x?x16xf32>
+
+// Features may depend on positions in the whole.
+// CHECK-LABEL: func @whole_blocks_of_features(
+// CHECK-SAME: %[[Q:[^:]*]]: tensor<2x2x16x16xf32>
+// CHECK-DAG: %[[C16:.*]] = arith.constant 16 : index
+// CHECK-DAG: %[[RANK:.*]] = attn.comm.rank ranks(4)
+// CHECK-DAG: %[[FIRST:.*]] = arith.muli %[[RANK]], %[[C16]] : index
+// CHECK: %[[QF:.*]] = linalg.generic {{.*}} outs(%[[Q]] : tensor<2x2x16x16xf32>)
+// CHECK:   %[[I:.*]] = linalg.index 2 : index
+// CHECK:   arith.addi %[[I]], %[[FIRST]] : index
+// CHECK-NOT: attn.comm.all_gather
+// CHECK: attn.linear_attention ins(%[[QF]], {{.*}} causal local_blocks(8) -> tensor<2x2x16x16xf32>
+// CHECK-NEXT: return
+func.func @whole_blocks_of_features(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal local_blocks(8) feature {
+  ^bb0(%x: !x):
+    %y = linalg.generic {indexing_maps = [affine_map<(b, h, s, d) -> (b, h, s, d)>],
+        iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%x : !x) {
+    ^bb1(%e: f32):
+      %i = linalg.index 2 : index
+      %j = arith.index_cast %i : index to i32
+      %f = arith.sitofp %j : i32 to f32
+      %r = arith.mulf %e, %f : f32
+      linalg.yield %r : f32
+    } -> !x
+    attn.linear_yield %y : !x
+  } -> !t
+  return %0 : !t
+}

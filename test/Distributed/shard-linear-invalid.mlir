@@ -180,3 +180,17 @@ func.func @shape(%q: !t, %k: !t, %v: !t, %out: !t) -> tensor<2x64x16xf32> {
   %1 = tensor.collapse_shape %0 [[0, 1], [2], [3]] : !t into tensor<2x64x16xf32>
   return %1 : tensor<2x64x16xf32>
 }
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!x = tensor<?x?x?x16xf32>
+func.func @features_of_whole_blocks(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal local_blocks(8) feature {
+  ^bb0(%x: !x):
+    // expected-error @below {{'linalg.softmax' op must leave positions, which are distributed over ranks, as they are in dimension 2}}
+    %y = linalg.softmax dimension(2) ins(%x : !x) outs(%x : !x) -> !x
+    attn.linear_yield %y : !x
+  } -> !t
+  return %0 : !t
+}

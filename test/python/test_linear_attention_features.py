@@ -427,7 +427,15 @@ def test_inductor_delta_rule():
         (dict(normalize=True, eps=-1.0), "eps is -1.0; it must be from 0 to 3.4e[+]38, as an f32"),
         (dict(normalize=True, eps=math.nan), "eps is nan"),
         (dict(normalize=True, beta=torch.zeros(1, 8, 2)), "normalize=True does not go with beta"),
-        (dict(block=0), "block is 0; it must be from 1 to 2147483647"),
+        (dict(block=0), "block is 0; it must be a whole number from 1 to 2147483647"),
+        (dict(block=4.0), "block is 4.0; it must be a whole number"),
+        (dict(chunk_size=64.0), "chunk_size is 64.0; it must be a power of two from 8 to 256"),
+        (dict(key_lengths=torch.tensor([True])), "key_lengths has the shape .* and the dtype torch.bool, expected"),
+        (dict(cu_seqlens=torch.tensor([False, True])), "cu_seqlens has the shape .* and the dtype torch.bool, expected"),
+        (dict(g=-torch.ones(2), gk=-torch.ones(1, 8, 2, 16)), "g and gk are all log-decays; pass one of them"),
+        (dict(g_gamma=-torch.ones(1, 8, 2)), r"g_gamma has the shape \(1, 8, 2\), expected \(heads\)"),
+        (dict(gk=-torch.ones(2)), r"gk has the shape \(2,\), expected \(batch, positions, heads, key head dim\)"),
+        (dict(cu_seqlens=torch.tensor([0, 2**32 + 4, 8])), "cu_seqlens"),
         (dict(block=4, output_final_state=True), "block does not go with initial_state and output_final_state"),
         (dict(key_lengths=torch.zeros(2, dtype=torch.int32)), r"key_lengths has the shape \(2,\) and the dtype"),
         (dict(key_lengths=torch.zeros(1)), "key_lengths has the shape .* and the dtype torch.float32, expected"),
@@ -448,6 +456,22 @@ def test_errors(change, message):
     given = dict(q=torch.zeros(1, 8, 2, 16), k=torch.zeros(1, 8, 2, 16), v=torch.zeros(1, 8, 2, 16))
     with pytest.raises((AttnError, UnsupportedError), match=message):
         at.linear_attention(**{**given, **change})
+
+
+def test_names_of_log_decays():
+    """fla-core has names for log-decays of heads and of key elements."""
+    given = {name: torch.randn(1, 8, 2, 16) for name in "qkv"}
+    for name, decay in (("g_gamma", -torch.rand(2)), ("gk", -torch.rand(1, 8, 2, 16))):
+        expected, _ = at.linear_attention(**given, g=decay)
+        assert torch.equal(at.linear_attention(**given, **{name: decay})[0], expected)
+
+
+def test_lengths_beyond_32_bits():
+    given = {name: torch.randn(2, 8, 2, 16) for name in "qkv"}
+    whole, _ = at.linear_attention(**given)
+    lengths = torch.tensor([2**32 + 3, -(2**32) + 3])
+    out, _ = at.linear_attention(**given, key_lengths=lengths)
+    assert torch.equal(out[0], whole[0]) and not out[1].any()
 
 
 def test_random_features_errors():

@@ -661,19 +661,18 @@ LogicalResult LinearAttentionMatcher::checkTypes() {
     result.isWidened = type != resultType && !type.isF32();
     return success();
   }
-  if (type.isF32())
-    return fail("kernels of linear attention on " + target.getName() +
-                " do not have the element type f32");
   if (type != resultType && !result.isSum && !isRounded())
     return fail("kernels of linear attention on " + target.getName() +
                 " round their result to " + name + ", and it is used as f32");
+  // Tiles of f32 with more columns do not fit the shared memory of all GPUs.
+  int64_t maxHeadDim = target.getMaxWholeHeadDim();
+  maxHeadDim = type.isF32() ? maxHeadDim * 3 / 4 : maxHeadDim;
   for (int64_t headDim : {keyHeadDim, valueHeadDim})
-    if (!target.supportsHeadDim(headDim) ||
-        headDim > target.getMaxWholeHeadDim())
+    if (!target.supportsHeadDim(headDim) || headDim > maxHeadDim)
       return fail(
           llvm::formatv("kernels of linear attention on {0} do not have "
-                        "the head dim {1}",
-                        target.getName(), headDim)
+                        "the head dim {1} in {2}",
+                        target.getName(), headDim, name)
               .str());
   return success();
 }

@@ -219,11 +219,14 @@ Value LinearAttentionBuilder::buildLogDecayOfHeads() {
     isConstant &= term.factors.empty();
     sum += term.number;
   }
-  if (isConstant)
-    return arith::ConstantOp::create(builder, loc,
-                                     DenseElementsAttr::get(type, float(sum)));
   Value init = tensor::EmptyOp::create(builder, loc, type.getShape(),
                                        type.getElementType());
+  if (isConstant) {
+    // A constant tensor would be in the memory of the host.
+    Value rate = arith::ConstantOp::create(builder, loc,
+                                           builder.getF32FloatAttr(float(sum)));
+    return linalg::FillOp::create(builder, loc, rate, init).getResult(0);
+  }
   auto emitBody = [&](OpBuilder &builder, Location, ValueRange) {
     ImplicitLocOpBuilder b(loc, builder);
     Value head = linalg::IndexOp::create(b, 0);

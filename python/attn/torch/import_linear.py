@@ -46,8 +46,8 @@ _WHERES = {
 _MOVES = (*_VIEWS, *_EXPANDS, *_SQUEEZES, *_PERMUTATIONS)
 # Columns of ones whose product with scores is their sum: kernels have head dims that are multiples of it.
 _COLUMNS_OF_SUM = 8
-# The largest head dim of kernels on GPUs, and the number of which head dims there are multiples.
-_MAX_HEAD_DIM_OF_GPU, _HEAD_DIM_UNIT_OF_GPU = 256, 8
+# The largest head dims of kernels on GPUs, of 16 bits and of f32, and the number of which head dims there are multiples.
+_MAX_HEAD_DIM_OF_GPU, _MAX_HEAD_DIM_OF_GPU_IN_F32, _HEAD_DIM_UNIT_OF_GPU = 256, 192, 8
 # How far a constant may be from a power of a decay, relatively.
 _DECAY_TOLERANCE = 1e-4
 
@@ -399,10 +399,11 @@ class LinearImporter(_Importer):
             raise _Mismatch(f"{tokens} tokens are no more than the {key_dim} elements of a key: scores are less work")
         self.check(attention)
         value_dim = _COLUMNS_OF_SUM if is_sum else _shape(attention.value)[-1]
-        is_of_gpu = attention.query.meta["val"].device.type == "cuda"
+        query = attention.query.meta["val"]
+        largest = _MAX_HEAD_DIM_OF_GPU_IN_F32 if query.dtype == torch.float32 else _MAX_HEAD_DIM_OF_GPU
         for dim in (key_dim, value_dim):
-            if is_of_gpu and (dim % _HEAD_DIM_UNIT_OF_GPU or dim > _MAX_HEAD_DIM_OF_GPU):
-                raise _Mismatch(f"there are no kernels of linear attention for the head dim {dim} on GPUs")
+            if query.device.type == "cuda" and (dim % _HEAD_DIM_UNIT_OF_GPU or dim > largest):
+                raise _Mismatch(f"there are no kernels of linear attention for the head dim {dim} on GPUs in {query.dtype}")
         return _Linear(attention, node, is_sum, causal, decays, rows, columns)
 
     def scores_of(self, found: _Linear) -> Node:

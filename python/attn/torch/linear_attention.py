@@ -389,8 +389,8 @@ def _check_form(form: Form, q: Tensor, beta: Optional[Tensor], cu_seqlens: Optio
         if beta is not None:
             raise AttnError("normalize=True does not go with beta: the delta rule has no sum of scores")
     if form.local_block is not None:
-        if not 1 <= form.local_block < 1 << 31:
-            raise AttnError(f"block is {form.local_block}; it must be from 1 to {(1 << 31) - 1}")
+        if not isinstance(form.local_block, int) or not 1 <= form.local_block < 1 << 31:
+            raise AttnError(f"block is {form.local_block}; it must be a whole number from 1 to {(1 << 31) - 1}")
         if has_states:
             raise AttnError(
                 "block does not go with initial_state and output_final_state: each block of tokens has its own state"
@@ -400,7 +400,7 @@ def _check_form(form: Form, q: Tensor, beta: Optional[Tensor], cu_seqlens: Optio
         return
     if cu_seqlens is not None:
         raise AttnError("key_lengths does not go with cu_seqlens, which has the lengths of the sequences")
-    if lengths.is_floating_point() or tuple(lengths.shape) != q.shape[:1]:
+    if not _is_of_integers(lengths) or tuple(lengths.shape) != q.shape[:1]:
         raise AttnError(
             f"key_lengths has the shape {tuple(lengths.shape)} and the dtype {lengths.dtype}, expected "
             f"({q.shape[0]},) integers"
@@ -421,7 +421,7 @@ def _check_form_of_ranks(form: Form, causal: bool, cu_seqlens: Optional[Tensor],
 
 
 def _check_boundaries(cu_seqlens: Tensor, q: Tensor) -> None:
-    if cu_seqlens.dim() != 1 or len(cu_seqlens) < 2 or cu_seqlens.is_floating_point():
+    if cu_seqlens.dim() != 1 or len(cu_seqlens) < 2 or not _is_of_integers(cu_seqlens):
         raise AttnError(
             f"cu_seqlens has the shape {tuple(cu_seqlens.shape)} and the dtype {cu_seqlens.dtype}, expected "
             "(sequences + 1,) integers"
@@ -452,6 +452,19 @@ def _check_in_place(state: Optional[Tensor], inputs: Sequence[Optional[Tensor]])
         raise AttnError("inplace_final_state has no gradients; call it under torch.no_grad()")
 
 
+def _is_of_integers(tensor: Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def _to_int32(tensor: Tensor) -> Tensor:
+    """The nearest numbers of 32 bits: lengths and boundaries beyond them mean the same as these."""
+    if tensor.dtype in (torch.int64, torch.uint32, torch.uint64):
+        # Not all operations have unsigned numbers.
+        limits = torch.iinfo(torch.int32)
+        tensor = tensor.to(torch.int64).clamp(limits.min, limits.max)
+    return tensor.to(torch.int32)
+
+
 def _call(
     q: Tensor,
     k: Tensor,
@@ -478,7 +491,7 @@ def _call(
     if initial_state is not None:
         initial_state = initial_state.float().contiguous()
     key_lengths, sequences = (
-        None if tensor is None else tensor.to(torch.int32).contiguous() for tensor in (key_lengths, sequences)
+        None if tensor is None else _to_int32(tensor).contiguous() for tensor in (key_lengths, sequences)
     )
     tensors = (q, k, v, g, beta, initial_state, key_lengths, sequences)
     if in_place:
@@ -514,7 +527,7 @@ def attend_linearly(
     q, k, v = convert_by_autocast(q, k, v)
     if not causal and (g is not None or beta is not None):
         raise AttnError(f"{'g' if g is not None else 'beta'} needs causal=True")
-    if chunk_size not in (8, 16, 32, 64, 128, 256):
+    if not isinstance(chunk_size, int) or chunk_size not in (8, 16, 32, 64, 128, 256):
         raise AttnError(f"chunk_size is {chunk_size}; it must be a power of two from 8 to 256")
     has_states = initial_state is not None or output_final_state
     if ranks:
@@ -624,6 +637,20 @@ def prepare_rows(
     return _apply_feature(feature, "q", q), _apply_feature(feature, "k", k), scale, ""
 
 
+def _choose_log_decay(**given: Optional[Tensor]) -> Optional[Tensor]:
+    """The log-decays that are there, by one of their names."""
+    names = [name for name, tensor in given.items() if tensor is not None]
+    if len(names) > 1:
+        raise AttnError(f"{' and '.join(names)} are all log-decays; pass one of them")
+    for name, tensor in given.items():
+        check_arguments(None, 0.0, **({} if tensor is None else {name: tensor}))
+        rank = {"g_gamma": 1, "gk": 4}.get(name)
+        if tensor is not None and rank and tensor.dim() != rank:
+            wanted = {1: "heads", 4: "batch, positions, heads, key head dim"}[rank]
+            raise AttnError(f"{name} has the shape {tuple(tensor.shape)}, expected ({wanted})")
+    return given[names[0]] if names else None
+
+
 def linear_attention(
     q: Tensor,
     k: Tensor,
@@ -633,8 +660,10 @@ def linear_attention(
     scale: Optional[float] = None,
     initial_state: Optional[Tensor] = None,
     output_final_state: bool = False,
-    cu_seqlens: Optional[Tensor] = None,
     *,
+    cu_seqlens: Optional[Tensor] = None,
+    g_gamma: Optional[Tensor] = None,
+    gk: Optional[Tensor] = None,
     causal: bool = True,
     chunk_size: int = 64,
     feature: Feature = None,
@@ -652,7 +681,8 @@ def linear_attention(
     ``beta[t] (v[t] - exp(g[t]) S[t-1]^T k[t])`` with ``beta``. Names and layouts are as in fla-core 0.6, with
     positions before heads: ``q`` and ``k`` are ``[batch, positions, heads, key head dim]`` and ``v`` is
     ``[batch, positions, heads, value head dim]``. Numbers of heads divide the largest one. ``g`` are log-decays, at
-    most 0: ``[heads]``, ``[batch, positions, heads]``, or these and the key head dim. ``beta`` is
+    most 0: ``[heads]``, ``[batch, positions, heads]``, or these and the key head dim; fla-core also calls the first
+    ones ``g_gamma`` and the last ones ``gk``. ``beta`` is
     ``[batch, positions, heads]``. States are ``[batch, heads, key head dim, value head dim]`` in f32; with
     ``cu_seqlens`` the batch is 1, and states belong to its sequences. ``scale`` is one over the root of the key head
     dim if it is None.
@@ -668,8 +698,10 @@ def linear_attention(
     ``causal`` each position sees the last state. ``cu_seqlens`` is read where kernels run, unless there are states,
     ``block`` or no ``causal``: then each sequence is a call. With ``inplace_final_state`` the final state replaces the
     contents of ``initial_state``, a contiguous f32 tensor, which is returned; there are no gradients then. A decode
-    step of one position, or few, reads and writes the state once.
+    step of one position, or few, reads and writes the state once. A call that reports a positive ``g`` or wrong
+    ``cu_seqlens`` may have written it.
     """
+    g = _choose_log_decay(g=g, g_gamma=g_gamma, gk=gk)
     q, k, scale, name = prepare_rows(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
     form = Form(name, eps if normalize else None, block, key_lengths)
     return attend_linearly(
@@ -693,8 +725,8 @@ def gated_delta_rule(
     scale: Optional[float] = None,
     initial_state: Optional[Tensor] = None,
     output_final_state: bool = False,
-    cu_seqlens: Optional[Tensor] = None,
     *,
+    cu_seqlens: Optional[Tensor] = None,
     chunk_size: int = 64,
     feature: Feature = None,
     block: Optional[int] = None,
@@ -709,7 +741,7 @@ def gated_delta_rule(
     ``use_qk_l2norm_in_kernel`` gives them unit length."""
     check_delta_rule(beta)
     return linear_attention(
-        q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, chunk_size=chunk_size, feature=feature,
-        block=block, key_lengths=key_lengths, head_first=head_first, use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
-        inplace_final_state=inplace_final_state,
+        q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens=cu_seqlens, chunk_size=chunk_size,
+        feature=feature, block=block, key_lengths=key_lengths, head_first=head_first,
+        use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, inplace_final_state=inplace_final_state,
     )  # fmt: skip

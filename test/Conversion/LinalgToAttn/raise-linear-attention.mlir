@@ -127,7 +127,8 @@ func.func @retention(%q: tensor<2x4x48x16xf32>, %k: tensor<2x4x48x16xf32>, %v: t
 // heads, repeated.
 
 // CHECK-LABEL: func.func @grouped(
-// CHECK-DAG:     %[[LOG:.*]] = arith.constant dense<-1.250000e-01> : tensor<8xf32>
+// CHECK-DAG:     %[[RATE:.*]] = arith.constant -1.250000e-01 : f32
+// CHECK:         %[[LOG:.*]] = linalg.fill ins(%[[RATE]] : f32) outs({{.*}} : tensor<8xf32>)
 // CHECK:         attn.linear_attention ins({{.*}} : tensor<2x8x40x16xf16>, tensor<2x2x40x16xf16>, tensor<2x2x40x16xf16>)
 // CHECK-SAME:        log_decay(%[[LOG]] : tensor<8xf32>) causal
 // CHECK-NOT:     linalg.generic

@@ -138,7 +138,20 @@ class Projected(Feature):
       attn.linear_yield %y : {both}"""
 
 
+# Rows are multiplied by the cosine of their position.
+POSITION = """%i = linalg.index 2 : index
+        %j = arith.index_cast %i : index to i32
+        %t = arith.sitofp %j : i32 to f32
+        %c = math.cos %t : f32
+        %r = arith.mulf %a, %c : f32"""
+
+
+def find_cosines(x):
+    return np.cos(np.arange(x.shape[-2]))[:, None]
+
+
 FEATURES = {
+    "position": Feature(POSITION, lambda x: x * find_cosines(x), lambda x, y: find_cosines(x)),
     "exp": Feature("%r = math.exp %a : f32", np.exp, lambda x, y: y),
     "relu": Feature("""%o = arith.constant 0.0 : f32
         %r = arith.maximumf %a, %o : f32""", lambda x: np.maximum(x, 0), lambda x, y: x > 0),
@@ -641,6 +654,8 @@ FORMS = [
     FormCase("blocks_head", block=36, decay="head", beta=True),
     FormCase("blocks_lengths", block=50, lengths=LENGTHS, decay="element"),
     FormCase("blocks_full", "exp", block=3, causal=False, normalizer=True, kinds=(FORWARD,)),
+    FormCase("blocks_positions", "position", block=15, lengths=LENGTHS, decay="token"),
+    FormCase("blocks_full_positions", "position", block=15, causal=False, kinds=(FORWARD,)),
     FormCase("blocks_full_lengths", block=15, causal=False, lengths=LENGTHS, kinds=(FORWARD,)),
     FormCase("form_dynamic", "softmax", normalizer=True, decay="token", lengths=LENGTHS, final=True, dynamic=True),
     FormCase("sequences_dynamic", "projected", sequences=SEQUENCES, normalizer=True, dynamic=True),

@@ -65,6 +65,7 @@ public:
                      !(resetLocalBlocks && op.getCausal())) {}
 
   LogicalResult run();
+  LogicalResult hoistFeature();
 
 private:
   using Body = function_ref<Value(ImplicitLocOpBuilder &, ValueRange)>;
@@ -91,6 +92,7 @@ private:
   void noteArguments();
 
   // Feature maps.
+  LogicalResult emitFeatures();
   FailureOr<Value> applyFeature(Value rows);
   LogicalResult verifyRows(Value features, Value rows);
 
@@ -251,6 +253,22 @@ FailureOr<Value> Decomposition::applyFeature(Value rows) {
   SmallVector<int64_t> shape(type.getShape());
   shape.back() = op.getFeatureDim();
   return Value(b.createOrFold<tensor::CastOp>(type.clone(shape), features));
+}
+
+/// Replaces queries and keys by their features.
+LogicalResult Decomposition::emitFeatures() {
+  FailureOr<Value> features = applyFeature(query);
+  if (failed(features))
+    return failure();
+  query = *features;
+  // Keys from `key_lengths` on have no gradient, and their features are no
+  // keys.
+  maskKeys();
+  features = applyFeature(key);
+  if (failed(features))
+    return failure();
+  key = *features;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -645,17 +663,8 @@ SmallVector<Value> Decomposition::emitStates(Value out) {
 
 LogicalResult Decomposition::run() {
   noteArguments();
-  FailureOr<Value> features = applyFeature(query);
-  if (failed(features))
+  if (failed(emitFeatures()))
     return failure();
-  query = *features;
-  // Keys from `key_lengths` on have no gradient, and their features are no
-  // keys.
-  maskKeys();
-  features = applyFeature(key);
-  if (failed(features))
-    return failure();
-  key = *features;
   if (!op.getFeature().empty())
     maskKeys();
   maskTokens();
@@ -672,6 +681,24 @@ LogicalResult Decomposition::run() {
     results.front() = joinBlocks(results.front());
   rewriter.replaceOp(op, results);
   return success();
+}
+
+LogicalResult Decomposition::hoistFeature() {
+  noteArguments();
+  if (failed(emitFeatures()))
+    return failure();
+  rewriter.modifyOpInPlace(op, [&] {
+    op.getQueryMutable().assign(query);
+    op.getKeyMutable().assign(key);
+    op.getFeature().getBlocks().clear();
+  });
+  return success();
+}
+
+LogicalResult attn::hoistFeature(RewriterBase &rewriter, LinearAttentionOp op) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  return Decomposition(rewriter, op, /*resetLocalBlocks=*/false).hoistFeature();
 }
 
 LogicalResult attn::decomposeLinearAttention(RewriterBase &rewriter,

@@ -29,7 +29,11 @@ LogicalResult decomposeLinearAttention(RewriterBase &rewriter,
                                        LinearAttentionOp op,
                                        bool resetLocalBlocks);
 
-/// Does so with each `attn.linear_attention` in `root` that is not plain
+/// Applies the feature map of `op` to its queries and keys by operations before
+/// it, and leaves the rest of `op` as it is, or fails with a diagnostic.
+LogicalResult hoistFeature(RewriterBase &rewriter, LinearAttentionOp op);
+
+/// Decomposes each `attn.linear_attention` in `root` that is not plain
 /// (`attn-decompose-linear-attention`). Returns how many there were, or fails
 /// with a diagnostic.
 FailureOr<int64_t> decomposeAllLinearAttention(RewriterBase &rewriter,
