@@ -132,6 +132,28 @@ def test_long_sequences():
     check(make(1, 4097, 1, 16, 16), 1e-5)
 
 
+def sum_in_parts(q, k, v, g):
+    """The output and the final state without the delta rule in f64, 64 tokens of one head at a time."""
+    state, rows = q.new_zeros(q.shape[-1], v.shape[-1]).double(), []
+    for q, k, v, g in zip(*(tensor[0, :, 0].double().split(64) for tensor in (q, k, v, g))):
+        sums = g.cumsum(0)
+        factors = (sums[:, None] - sums).tril().exp().tril()
+        rows.append(sums.exp()[:, None] * (q @ state) + (q @ k.T * factors) @ v)
+        state = sums[-1].exp() * state + (k * (sums[-1] - sums).exp()[:, None]).T @ v
+    return torch.cat(rows)[None, :, None] / math.sqrt(q.shape[-1]), state[None, None]
+
+
+@pytest.mark.parametrize("value", [0.0, -1e-7, -1e-6, -1e-3, -1.0])
+def test_very_long_sequences(value):
+    """Each chunk's decay is rounded to f32."""
+    tokens = 2**18
+    given = make(1, tokens, 1, 8, 8, "token", log_decay=lambda *shape: torch.full(shape, value))
+    out, state = at.linear_attention(**given, output_final_state=True)
+    expected, expected_state = sum_in_parts(**given)
+    bound = F32 + tokens / 64 * 2.0**-24
+    assert error(out, expected) < bound and error(state, expected_state) < bound
+
+
 @pytest.mark.parametrize("decay", ["head", "token", "element"])
 @pytest.mark.parametrize("beta", [False, True])
 @pytest.mark.parametrize("value", [0.0, -1e-30, -1e-8, -10.0, -100.0, -1000.0, -math.inf])
@@ -190,19 +212,43 @@ def test_packed_sequences():
         first += length
 
 
-@pytest.mark.parametrize("decay", ["", "token", "element"])
-def test_state_continues(decay):
-    """Calls of parts of a sequence give the results of one call."""
-    given = make(1, 150, 2, 16, 16, decay, beta=True)
-    whole, last = at.linear_attention(**given, output_final_state=True)
-    state, rows, first = None, [], 0
-    for length in (1, 63, 70, 16):
-        part = {name: tensor[:, first : first + length] for name, tensor in given.items()}
-        out, state = at.linear_attention(**part, initial_state=state, output_final_state=True)
+def run_in_calls(given, lengths):
+    """The results of one call for each part, which pass on the state."""
+    state, rows, first = given.get("initial_state"), [], 0
+    for length in lengths:
+        part = {name: tensor[:, first : first + length] if tensor.dim() > 2 and name != "initial_state" else tensor
+                for name, tensor in given.items()}  # fmt: skip
+        part["initial_state"] = state
+        out, state = at.linear_attention(**part, output_final_state=True)
         rows.append(out)
         first += length
-    assert error(torch.cat(rows, 1), whole.double()) < F32
-    assert error(state, last.double()) < F32
+    return torch.cat(rows, 1), state
+
+
+@pytest.mark.parametrize("beta", [False, True])
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+def test_state_continues(decay, beta):
+    """Any calls of parts of a sequence compute the recurrence."""
+    given = make(2, 150, 2, 16, 24, decay, beta, state=True)
+    expected, expected_state = recurrence(**given)
+    generator = torch.Generator().manual_seed(1)
+    splits = [(1, 63, 70, 16), (1,) * 5 + (0, 145)]
+    for count in (2, 5, 9):
+        ends = torch.randint(151, (count,), generator=generator).sort().values.tolist()
+        splits.append([end - begin for begin, end in zip([0, *ends], [*ends, 150])])
+    for lengths in splits:
+        out, state = run_in_calls(given, lengths)
+        assert error(out, expected) < F32 and error(state, expected_state) < F32, lengths
+
+
+@pytest.mark.parametrize("beta", [False, True])
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+@pytest.mark.parametrize("lengths", [(64, 128), (128, 64), (64, 64, 64)])
+def test_calls_of_whole_chunks(decay, beta, lengths):
+    """The state between chunks is in f32, within a call and between calls."""
+    given = make(1, 192, 2, 16, 24, decay, beta, state=True)
+    whole = at.linear_attention(**given, output_final_state=True)
+    assert all(map(torch.equal, run_in_calls(given, lengths), whole))
 
 
 @pytest.mark.parametrize("beta", [False, True])
