@@ -108,7 +108,7 @@ if long_tests not in ("0", "1", "all"):
 if long_tests != "0":
     config.available_features.add("long-tests")
 # Which variants of the suites of GPUs are assembled.
-config.substitutions.append(("%every", "--every=1" if long_tests == "all" else "--every=9"))
+config.substitutions.append(("%every", "--every=1" if long_tests == "all" else "--every=18"))
 if os.path.exists(os.path.join(config.attn_tools_dir, "attn-execution-fuzzer")):
     config.available_features.add("fuzzers")
 if valgrind := shutil.which("valgrind"):
