@@ -19,6 +19,7 @@ import concurrent.futures
 import ctypes
 import os
 import sys
+import zlib
 
 import numpy as np
 
@@ -946,14 +947,21 @@ PIPELINE = (
 )
 
 
+# LLVM optimizes one of so many variants, always the same ones: that takes half of the time of a variant, and finds only
+# wrong flags of operations.
+OPTIMIZED_EVERY = 4
+
+
 def compile_variant(variant, path, args):
+    text = variant.module()
+    level = "-O0" if zlib.crc32(text.encode()) % OPTIMIZED_EVERY else "-O1"
     with open(path + ".mlir", "w") as file:
-        file.write(variant.module())
+        file.write(text)
     run_tool(["attn-opt", path + ".mlir", f"--pass-pipeline={PIPELINE}",
               "-o", path + ".llvm.mlir"])
     run_tool(["mlir-translate", "--mlir-to-llvmir", path + ".llvm.mlir",
               "-o", path + ".ll"])
-    run_tool([args.cc, "-O1", "-march=native", "-shared", "-fPIC",
+    run_tool([args.cc, level, "-march=native", "-shared", "-fPIC",
               "-Wno-override-module", path + ".ll", "-o", path + ".so",
               "-L" + args.library, "-lattn_runtime", "-lm",
               "-Wl,-rpath," + args.library])
