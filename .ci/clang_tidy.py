@@ -6,13 +6,14 @@
 
     clang_tidy.py --build-dir BUILD [FILE...]
 
-Most of the time that clang-tidy takes is the parsing of MLIR's headers: 10 seconds, where a source takes half of one.
-Sources that are compiled alike and use the same namespaces are therefore first checked in groups, as one translation
-unit that includes them. A source in which something is found, also that another one defines the same name, is checked
-again in a smaller group, and at last by itself: only that counts as a finding. Findings depend only on the source, the
-headers that it includes, the command that compiles it, the checks and clang-tidy itself. A source that was clean with
-the present state of all these is skipped; the cache remembers no more than that. Once a source has been built, ninja
-knows its headers; without that it is always checked.
+Most of the time that clang-tidy takes is the parsing of MLIR's headers: 30 seconds, where a source takes one. Sources
+that are compiled alike are therefore first checked in groups, as one translation unit that includes them. Each
+follows only sources whose namespaces it uses, too, and that do not define the same names. A source in which something
+is found, also that it clashes with another one all the same, is checked again in a smaller group, and at last by
+itself: only that counts as a finding. Findings depend only on the source, the headers that it includes, the command
+that compiles it, the checks and clang-tidy itself. A source that was clean with the present state of all these is
+skipped; the cache remembers no more than that. Once a source has been built, ninja knows its headers; without that it
+is always checked.
 
 Without FILE, checks all that BUILD compiles of lib and tools. Exits with 1 if
 anything is found.
@@ -36,9 +37,13 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDERS = ("lib", "tools")
-# The most sources that are checked together. More would leave processors without work at the end, and find more names
-# that two sources define.
-GROUP_SIZE = 32
+# The most sources that are checked together. More would leave processors without work at the end.
+GROUP_SIZE = 40
+# Functions, with their parameters, and classes and constants of a source, which no other one may define; and aliases,
+# which another one may define alike.
+FUNCTION = re.compile(r"^(?:static [^;={}()]*?|int )(\w+)\(([^)]*)\)", re.MULTILINE)
+OTHER = re.compile(r"^(?:(?:struct|class) (\w+)[^;{]*{|static const[^;={}()]*?(\w+)(?:\[\w*\])? ?[={])", re.MULTILINE)
+ALIAS = re.compile(r"^using (\w+) = ([^;]*);", re.MULTILINE)
 KEEP_SECONDS = 30 * 24 * 3600
 
 
@@ -140,34 +145,99 @@ def select(entries, files, build):
     return [selected[source] for source in sorted(selected)]
 
 
-def find_namespaces(source):
+def find_namespaces(text):
     """The namespaces whose names a source uses without them. In a source that includes it and others, which use more
     namespaces, such names may be ambiguous."""
-    text = source.read_text(errors="replace") if source.exists() else ""
-    return sorted(set(re.findall(r"^using namespace ([\w:]+);", text, re.MULTILINE)))
+    return frozenset(re.findall(r"^using namespace ([\w:]+);", text, re.MULTILINE))
 
 
-def is_program(source):
-    """Whether a source defines the function main."""
-    return source.exists() and re.search(r"^int main\(", source.read_text(errors="replace"), re.MULTILINE) is not None
+def find_definitions(text):
+    """What a source defines for itself: functions with the types of their parameters, classes and constants."""
+    found = {"".join(names) for names in OTHER.findall(text)}
+    for function, parameters in FUNCTION.findall(text):
+        types = [re.sub(r"\s*\w+( = .*)?$", "", one.strip()) for one in re.sub(r"\s+", " ", parameters).split(",")]
+        found.add((function, *types))
+    return found
+
+
+def split_command(entry):
+    """The words that commands of a group have in common, and options that a source may add without changing others:
+    names with their values, folders of headers, and how code is addressed."""
+    words = iter(shlex.split(entry["command"]))
+    common, added = [], []
+    for word in words:
+        if word == "-isystem":
+            added.append((word, next(words)))
+        elif word.startswith(("-D", "-I")) or word in ("-fPIC", "-fPIE"):
+            added.append((word,))
+        elif word not in (entry["file"], object_of(entry)):
+            common.append(word)
+    return tuple(common), added
+
+
+class Group:
+    """Sources that one translation unit can include."""
+
+    def __init__(self):
+        self.members = []
+        self.namespaces = set()
+        self.definitions = set()
+        self.values = {}
+
+    def takes(self, member):
+        """Whether a source clashes with none of the group."""
+        return (len(self.members) < GROUP_SIZE and not self.definitions & member.definitions
+                and all(self.values.get(name, value) == value for name, value in member.values.items()))
+
+    def orders(self, namespaces):
+        """Whether namespaces contain the namespaces of each source of the group, or are a part of them."""
+        return all(namespaces <= other or other <= namespaces for other in self.namespaces)
+
+    def add(self, member):
+        self.members.append(member)
+        self.namespaces.add(member.namespaces)
+        self.definitions |= member.definitions
+        self.values.update(member.values)
+
+
+class Member:
+    """An entry with its key, and what decides in which groups it can be."""
+
+    def __init__(self, entry, key):
+        source = pathlib.Path(entry["file"])
+        text = source.read_text(errors="replace") if source.exists() else ""
+        self.item = entry, key
+        self.namespaces = find_namespaces(text)
+        self.definitions = find_definitions(text)
+        common, added = split_command(entry)
+        self.alike = (*find_configurations(source), *common)
+        # Of macros, whose names begin with -D, and aliases.
+        self.values = dict(words[0].partition("=")[::2] for words in added if words[0].startswith("-D"))
+        self.values.update(ALIAS.findall(text))
 
 
 def make_groups(todo):
-    """Lists of entries, with their keys, of sources that are compiled and checked alike and use the same namespaces."""
+    """Lists of entries, with their keys, that are checked together, in an order in which namespaces only get more."""
     alike = {}
-    for entry, key in todo:
-        words = shlex.split(entry["command"])
-        words = [word for word in words if word not in (entry["file"], object_of(entry))]
-        configurations = find_configurations(pathlib.Path(entry["file"]))
-        namespaces = find_namespaces(pathlib.Path(entry["file"]))
-        # Programs define the same functions and options.
-        program = [entry["file"]] if is_program(pathlib.Path(entry["file"])) else []
-        alike.setdefault((*configurations, *words, *namespaces, *program), []).append((entry, key))
+    for member in (Member(*item) for item in todo):
+        alike.setdefault(member.alike, {}).setdefault(member.namespaces, []).append(member)
     groups = []
-    for members in alike.values():
-        count = -(-len(members) // GROUP_SIZE)
-        groups += [members[first::count] for first in range(count)]
-    return sorted(groups, key=len, reverse=True)
+    for by_namespaces in alike.values():
+        begun = []
+        for namespaces, members in sorted(by_namespaces.items(), key=lambda item: -len(item[1])):
+            fitting = [group for group in begun if group.orders(namespaces)]
+            room = sum(GROUP_SIZE - len(group.members) for group in fitting)
+            new = [Group() for _ in range(-(-(len(members) - room) // GROUP_SIZE))]
+            for member in members:
+                takers = [group for group in fitting + new if group.takes(member)]
+                if not takers:
+                    takers = [Group()]
+                    new += takers
+                min(takers, key=lambda group: len(group.members)).add(member)
+            begun += new
+        groups += begun
+    return [[member.item for member in sorted(group.members, key=lambda member: len(member.namespaces))]
+            for group in sorted(groups, key=lambda group: -len(group.members))]  # fmt: skip
 
 
 def write_group(group, folder):
@@ -186,6 +256,9 @@ def write_group(group, folder):
     line = '#include "{}" // NOLINT(bugprone-suspicious-include)\n#undef DEBUG_TYPE\n'
     source.write_text("".join(line.format(entry["file"]) for entry, _ in group))
     words = [str(source) if word == entry["file"] else word for word in shlex.split(entry["command"])]
+    _, own = split_command(entry)
+    added = dict.fromkeys(option for other, _ in group[1:] for option in split_command(other)[1] if option not in own)
+    words += [word for option in added for word in option]
     database = [{**entry, "file": str(source), "command": shlex.join(words)}]
     (folder / "compile_commands.json").write_text(json.dumps(database))
     return source

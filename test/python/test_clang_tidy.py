@@ -133,14 +133,59 @@ def test_groups(project):
     assert (project.folder / "tool.seen").read_text() == "firstsecond"
 
 
-@pytest.mark.parametrize("namespace, runs", [("attn", 1), ("attn_tile", 2)])
-def test_groups_use_the_same_namespaces(project, namespace, runs):
-    """Names that both namespaces have would be ambiguous in a group."""
-    project.write("lib/one.cpp", "using namespace mlir;\nusing namespace mlir::attn;\n")
-    project.write("lib/two.cpp", f"using namespace mlir::{namespace};\nusing namespace mlir;\n")
-    project.write("tool", TOOL.replace("files=", 'echo run >> "$0.seen"; files=', 1))
+def list_groups(project):
+    """The names of the sources of each group that is checked, in order."""
+    project.write("tool", TOOL.replace("! grep", 'echo $files >> "$0.seen"; ! grep'))
     assert project.run() == (0, ["one.cpp", "two.cpp"])
-    assert (project.folder / "tool.seen").read_text() == "run\n" * runs
+    groups = (project.folder / "tool.seen").read_text().splitlines()
+    return sorted([name.rsplit("/", 1)[1].removesuffix(".cpp") for name in group.split()] for group in groups)
+
+
+@pytest.mark.parametrize("namespaces, groups", [
+    (["mlir", "mlir::attn"], [["one", "two"]]),
+    (["mlir"], [["two", "one"]]),
+    (["mlir::attn_tile", "mlir"], [["one"], ["two"]]),
+])  # fmt: skip
+def test_groups_only_add_namespaces(project, namespaces, groups):
+    """Names that two namespaces have would be ambiguous in a source that uses one of them."""
+    project.write("lib/one.cpp", "using namespace mlir;\nusing namespace mlir::attn;\n")
+    project.write("lib/two.cpp", "".join(f"using namespace {name};\n" for name in namespaces))
+    assert list_groups(project) == groups
+
+
+@pytest.mark.parametrize("first, second, together", [
+    ("static int f(int a) {}", "static int f(int other,\n int b = 1) {}", True),
+    ("static int f(int a, int b) {}", "static void f(int other,\n int more = 1) {}", False),
+    ("int main(int argc, char **argv) {", "int main(int argc, char **argv) {", False),
+    ("struct Part {\n", "struct Other {\n", True),
+    ("struct Part {\n", "struct Part : Base {\n", False),
+    ("struct Part;\n", "struct Part {\n", True),
+    ("static constexpr int maxDepth = 3;", "static constexpr int64_t maxDepth = 4;", False),
+    ("static constexpr int maxDepth = 3;", "int compute(int maxDepth);", True),
+    ("using Sizes = Vector<int>;", "using Sizes = Vector<int>;", True),
+    ("using Sizes = Vector<int>;", "using Sizes = Vector<long>;", False),
+])  # fmt: skip
+def test_groups_define_names_once(project, first, second, together):
+    project.write("lib/one.cpp", first)
+    project.write("lib/two.cpp", second)
+    assert len(list_groups(project)) == (1 if together else 2)
+
+
+@pytest.mark.parametrize("first, second, together", [
+    ("-DNAME=1", "-isystem folder -DOTHER -DNAME=1", True),
+    ("-DNAME=1", "-DNAME=2", False),
+    ("-fno-rtti", "-frtti", False),
+])  # fmt: skip
+def test_groups_have_the_options_of_all_sources(project, first, second, together):
+    entries = json.loads((project.build / "compile_commands.json").read_text())
+    for entry, options in zip(entries, (first, second)):
+        entry["command"] += f" {options}"
+    project.write("build/compile_commands.json", json.dumps(entries))
+    show = 'sed -n \'s/.*"command": "\\([^"]*\\)".*/\\1/p\' "$3/compile_commands.json" >> "$0.commands"; for source'
+    project.write("tool", TOOL.replace("for source", show, 1))
+    assert project.run() == (0, ["one.cpp", "two.cpp"])
+    (*_, command) = (project.folder / "tool.commands").read_text().splitlines()
+    assert all(option in command for option in f"{first} {second}".split()) == together
 
 
 def add_sources(project, *names):
