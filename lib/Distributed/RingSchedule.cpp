@@ -19,6 +19,20 @@ using namespace mlir::attn;
 static constexpr int64_t maxWork = int64_t(1) << 31;
 
 namespace {
+/// The chunks from number `begin` up to, but not including, number `end`.
+struct ChunkInterval {
+  int64_t begin, end;
+
+  int64_t size() const { return end - begin; }
+  /// Two halves; one interval of a single chunk.
+  SmallVector<ChunkInterval, 2> split() const {
+    if (size() == 1)
+      return {*this};
+    int64_t middle = begin + size() / 2;
+    return {{begin, middle}, {middle, end}};
+  }
+};
+
 /// The conditions that a position is in each of the chunks of a dimension.
 struct ChunkConditions {
   SmallVector<Value> isAtLeast, isBefore;
@@ -38,42 +52,101 @@ struct ChunkConditions {
     }
   }
 
-  void restrict(MaskAnalysis &analysis, int64_t chunk) const {
-    analysis.restrict(isAtLeast[chunk]);
-    analysis.restrict(isBefore[chunk]);
+  void restrict(MaskAnalysis &analysis, ChunkInterval of) const {
+    analysis.restrict(isAtLeast[of.begin]);
+    analysis.restrict(isBefore[of.end - 1]);
   }
+};
+
+/// Finds the pairs of chunks in which a predicate may hold. Most masks decide
+/// about many neighboring pairs alike: rectangles of pairs are analysed as one,
+/// and cut into parts unless the predicate holds in all or none of their pairs.
+class ChunkFinder {
+public:
+  ChunkFinder(const MaskAnalysis::Positions &positions, int64_t chunks,
+              ChunkPredicate restrict, const ReachableChunks *candidates);
+
+  ReachableChunks find() {
+    search({0, chunks}, {0, chunks});
+    return std::move(reachable);
+  }
+
+private:
+  bool hasCandidates(ChunkInterval ofQueries, ChunkInterval ofKeys) const;
+  /// Whether it is proved that the predicate, or its negation, holds for none
+  /// of the positions.
+  bool isNever(ChunkInterval ofQueries, ChunkInterval ofKeys, bool negated);
+  void search(ChunkInterval ofQueries, ChunkInterval ofKeys);
+
+  const MaskAnalysis::Positions &positions;
+  int64_t chunks;
+  ChunkPredicate restrict;
+  const ReachableChunks *candidates;
+  std::optional<ChunkConditions> ofQuery, ofKey;
+  WorkBudget total{maxWork};
+  ReachableChunks reachable;
 };
 } // namespace
 
-ReachableChunks attn::findChunksOf(const MaskAnalysis::Positions &positions,
-                                   int64_t chunks,
-                                   function_ref<void(MaskAnalysis &)> restrict,
-                                   const ReachableChunks *candidates) {
+ChunkFinder::ChunkFinder(const MaskAnalysis::Positions &positions,
+                         int64_t chunks, ChunkPredicate restrict,
+                         const ReachableChunks *candidates)
+    : positions(positions), chunks(chunks), restrict(restrict),
+      candidates(candidates), reachable(chunks, llvm::BitVector(chunks, true)) {
   Value first = positions.query;
   Location loc = first.getLoc();
   OpBuilder builder(loc.getContext());
   builder.setInsertionPointToEnd(first.getParentBlock());
-  auto getConditions = [&](Value position, Value length) {
-    int64_t size = *getConstantIntValue(length);
-    return ChunkConditions(builder, loc, position, size, chunks);
+  auto emitConditions = [&](std::optional<ChunkConditions> &conditions,
+                            Value position, Value length) {
+    conditions.emplace(builder, loc, position, *getConstantIntValue(length),
+                       chunks);
   };
-  ChunkConditions ofQuery =
-      getConditions(positions.query, positions.queryLength);
-  ChunkConditions ofKey = getConditions(positions.key, positions.keyLength);
-  WorkBudget total(maxWork);
-  ReachableChunks reachable(chunks, llvm::BitVector(chunks, true));
-  for (int64_t query = 0; query < chunks; ++query)
-    for (int64_t key = 0; key < chunks; ++key) {
-      if (candidates && !(*candidates)[query].test(key))
-        continue;
-      MaskAnalysis analysis(positions, /*budget=*/nullptr, &total);
-      restrict(analysis);
-      ofQuery.restrict(analysis, query);
-      ofKey.restrict(analysis, key);
-      if (analysis.isNever())
-        reachable[query].reset(key);
-    }
-  return reachable;
+  emitConditions(ofQuery, positions.query, positions.queryLength);
+  emitConditions(ofKey, positions.key, positions.keyLength);
+}
+
+bool ChunkFinder::hasCandidates(ChunkInterval ofQueries,
+                                ChunkInterval ofKeys) const {
+  if (!candidates)
+    return true;
+  for (int64_t query = ofQueries.begin; query < ofQueries.end; ++query)
+    if ((*candidates)[query].find_first_in(ofKeys.begin, ofKeys.end) >= 0)
+      return true;
+  return false;
+}
+
+bool ChunkFinder::isNever(ChunkInterval ofQueries, ChunkInterval ofKeys,
+                          bool negated) {
+  MaskAnalysis analysis(positions, /*budget=*/nullptr, &total);
+  restrict(analysis, negated);
+  ofQuery->restrict(analysis, ofQueries);
+  ofKey->restrict(analysis, ofKeys);
+  return analysis.isNever();
+}
+
+void ChunkFinder::search(ChunkInterval ofQueries, ChunkInterval ofKeys) {
+  if (total.isExhausted() || !hasCandidates(ofQueries, ofKeys))
+    return;
+  if (isNever(ofQueries, ofKeys, /*negated=*/false)) {
+    for (int64_t query = ofQueries.begin; query < ofQueries.end; ++query)
+      for (int64_t key = ofKeys.begin; key < ofKeys.end; ++key)
+        if (!candidates || (*candidates)[query].test(key))
+          reachable[query].reset(key);
+    return;
+  }
+  if ((ofQueries.size() == 1 && ofKeys.size() == 1) ||
+      isNever(ofQueries, ofKeys, /*negated=*/true))
+    return;
+  for (ChunkInterval query : ofQueries.split())
+    for (ChunkInterval key : ofKeys.split())
+      search(query, key);
+}
+
+ReachableChunks attn::findChunksOf(const MaskAnalysis::Positions &positions,
+                                   int64_t chunks, ChunkPredicate restrict,
+                                   const ReachableChunks *candidates) {
+  return ChunkFinder(positions, chunks, restrict, candidates).find();
 }
 
 ReachableChunks attn::findReachableChunks(AttentionOpInterface op,
@@ -100,8 +173,8 @@ ReachableChunks attn::findReachableChunks(AttentionOpInterface op,
     return reachable;
   return findChunksOf(
       predicate.getPositions(), chunks,
-      [&](MaskAnalysis &analysis) {
-        analysis.restrict(predicate.getPredicate());
+      [&](MaskAnalysis &analysis, bool negated) {
+        analysis.restrict(predicate.getPredicate(), negated);
       },
       candidates);
 }

@@ -81,14 +81,17 @@ ReachableChunks
 findReachableChunks(AttentionOpInterface op, int64_t chunks,
                     const ReachableChunks *candidates = nullptr);
 
-/// The pairs of chunks for which it is not proved that the predicate which
-/// `restrict` adds to an analysis holds nowhere. Queries and keys of
-/// `positions`, whose lengths are constants, are cut into `chunks` chunks each.
-/// Operations are emitted before the end of the block of positions. With
-/// `candidates`, the predicate is taken to hold somewhere in other pairs.
+/// Restricts an analysis to where a predicate holds, or where it does not if
+/// `negated`.
+using ChunkPredicate = function_ref<void(MaskAnalysis &analysis, bool negated)>;
+
+/// The pairs of chunks for which it is not proved that the predicate of
+/// `restrict` holds nowhere. Queries and keys of `positions`, whose lengths are
+/// constants, are cut into `chunks` chunks each. Operations are emitted before
+/// the end of the block of positions. With `candidates`, the predicate is taken
+/// to hold somewhere in other pairs.
 ReachableChunks findChunksOf(const MaskAnalysis::Positions &positions,
-                             int64_t chunks,
-                             function_ref<void(MaskAnalysis &)> restrict,
+                             int64_t chunks, ChunkPredicate restrict,
                              const ReachableChunks *candidates = nullptr);
 
 /// A step of ring attention: rank `r` has the keys of rank `r - number`, modulo

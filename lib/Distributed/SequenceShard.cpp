@@ -125,11 +125,12 @@ public:
   /// The pairs of chunks for which it is not proved that no pair of a sequence
   /// is kept, or masked out if `negated`.
   ReachableChunks findChunks(int64_t chunks, bool negated) {
-    return findChunksOf(positions, chunks, [&](MaskAnalysis &analysis) {
-      analysis.restrict(predicate, negated);
+    auto restrict = [&](MaskAnalysis &analysis, bool negatesAgain) {
+      analysis.restrict(predicate, negated != negatesAgain);
       for (Value condition : inSequence)
         analysis.restrict(condition);
-    });
+    };
+    return findChunksOf(positions, chunks, restrict);
   }
 
 private:
