@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/PerfModel/ScheduleTime.h"
+#include "attn/Analysis/ScoreFactor.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/PerfModel/BusiestSM.h"
@@ -44,6 +45,14 @@ static double overlap(std::initializer_list<double> cycles, double power) {
   for (double each : cycles)
     sum += std::pow(each, power);
   return std::pow(sum, 1 / power);
+}
+
+/// Work of the score_mod in kernels of attention, whose softmax scale takes a
+/// factor of all scores.
+static attn::ScoreWork countScoreModWork(attn::AttentionOpInterface op) {
+  return attn::changesSingleScores(op.getScoreMod())
+             ? attn::countScoreWork(op.getScoreMod())
+             : attn::ScoreWork();
 }
 
 /// Cycles of a thread that a score_mod takes for each score.
@@ -187,7 +196,7 @@ static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
   double threadScores = keyTile * warpgroupRows / warpgroupThreads;
   double consumers = double(schedule.getConsumers());
   double polynomials = double(schedule.getExp2Emulation()) / 16;
-  attn::ScoreWork work = attn::countScoreWork(op.getScoreMod());
+  attn::ScoreWork work = countScoreModWork(op);
   bool isStaged = schedule.getScoreStages() > 0;
   double chain = mma / consumers + (fit.score + fit.emulatedExp2 * polynomials +
                                     getScoreModCycles(work, isStaged, fit)) *
@@ -450,7 +459,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   // CTAs that share an SM hide each other's latencies.
   double ctasPerSm =
       std::min(double(countCtas(schedule, op, device)), std::ceil(items));
-  attn::ScoreWork work = attn::countScoreWork(op.getScoreMod());
+  attn::ScoreWork work = countScoreModWork(op);
   double issued = scores / issuedPerCycle;
   double softmax =
       (ctasPerSm > 1 ? fit.syncInstructions : fit.syncInstructionsAlone) +

@@ -12,6 +12,7 @@
 
 #include "GPUScheduleFamily.h"
 #include "RegionRequirements.h"
+#include "attn/Analysis/ScoreFactor.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/IR/SplitKV.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -81,7 +82,7 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   bounds.maxKeyTile = maxKeyTile;
   bounds.sharedBytes = getTileBytes(device);
   // Where there is nothing but a named mask, tiles may be somewhat larger.
-  bool isPlain = hasFewRanges && op.getScoreMod().empty() &&
+  bool isPlain = hasFewRanges && !changesSingleScores(op.getScoreMod()) &&
                  op.getMaskMod().empty() && op.getQueryRegion().empty() &&
                  op.getEpilogue().empty() && !op.hasDropout() &&
                  !op.readsKeyLengths() && !op.getIdentity() && !op.getSinks() &&

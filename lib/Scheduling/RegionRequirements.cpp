@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RegionRequirements.h"
+#include "attn/Analysis/ScoreFactor.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -73,6 +74,9 @@ bool attn::canStageScores(AttentionOp op) {
 
 bool attn::readsElements(AttentionOp op) {
   Region &region = op.getScoreMod();
+  // Reads of factors of all scores happen once for each work item.
+  if (!changesSingleScores(region))
+    return false;
   auto isShared = [&](Value index) {
     if (index.getParentRegion() != &region)
       return true;

@@ -241,6 +241,27 @@ def test_scores_of_score_mod_are_those_of_values():
     check(out, reference(q, k, v, scales=scales, mod=lambda s: 2 * torch.tanh(s / 2) + bias)[0])
 
 
+@pytest.mark.parametrize("dtype", [E4M3, E5M2, torch.bfloat16])
+@pytest.mark.parametrize("queries, sinks", [(40, False), (40, True), (1, False)])
+def test_scales_of_any_sign_and_size(dtype, queries, sinks):
+    """Kernels multiply the softmax scale by factors that are positive and of moderate size, and scores by others."""
+    factors = torch.tensor([[1.0, 0.02, -3.0, 0.0, 1e-20, 1e20, -1e20, 7.5]])
+    q = make(1, 16, queries, 64, dtype=dtype)
+    k, v = (make(1, 8, 70, 64, seed=seed, dtype=E4M3 if dtype == torch.bfloat16 else dtype) for seed in (1, 2))
+    options = {"sinks": make(16, seed=3, dtype=torch.float32)} if sinks else {}
+    out, lse = sdpa(q, k, v, enable_gqa=True, k_descale=factors, return_lse=True, **options)
+    expected, expected_lse = reference(q, k, v, scales=(1.0, factors, 1.0), sinks=options.get("sinks"))
+    for head in range(16):
+        check(out[:, head], expected[:, head])
+    torch.testing.assert_close(lse.double(), expected_lse, rtol=1e-5, atol=1e-5)
+
+
+def test_scales_that_are_not_a_number():
+    q, k, v = (make(1, 2, 40, 64, seed=seed) for seed in range(3))
+    out = sdpa(q, k, v, k_descale=torch.tensor([[math.nan, 1.0]]))
+    assert out[:, 0].isnan().all() and out[:, 1].isfinite().all()
+
+
 def test_sinks_and_rows_without_keys():
     q, k, v = (make(1, 4, 40, 64, seed=seed) for seed in range(3))
     sinks = torch.randn(4, generator=torch.Generator().manual_seed(4))

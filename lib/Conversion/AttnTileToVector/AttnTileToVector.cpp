@@ -86,6 +86,7 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
       .Case([&](LoadKeepMaskOp op) { return emitLoadKeepMask(op), done(); })
       .Case([&](DropoutOp op) { return emitDropout(op), done(); })
       .Case([&](SubtractRowsOp op) { return emitSubtractRows(op), done(); })
+      .Case([&](RescaleOp op) { return emitRescale(op), done(); })
       .Default([&](Operation *) { return emitOther(op); });
 }
 

@@ -17,7 +17,9 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <functional>
 #include <limits>
+#include <utility>
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -471,18 +473,32 @@ LogicalResult TileEmitter::emitReduction(vector::MultiDimReductionOp op) {
   return success();
 }
 
-void TileEmitter::emitSubtractRows(SubtractRowsOp op) {
-  Value rows = getRows(op.getSubtrahend());
-  setTile(op->getResult(0),
-          {[this, op, rows](Value row, Value column,
-                            int64_t lanes) mutable -> Value {
-             Value piece =
-                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
-             Value subtrahend = vector::BroadcastOp::create(
-                 b, piece.getType(), memref::LoadOp::create(b, rows, row));
-             return arith::SubFOp::create(b, piece, subtrahend);
+void TileEmitter::emitWithRows(Value source, Value rows, OpResult result,
+                               std::function<Value(Value, Value)> fn) {
+  Value buffer = getRows(rows);
+  setTile(result,
+          {[this, source, buffer, fn = std::move(fn)](Value row, Value column,
+                                                      int64_t lanes) mutable {
+             Value piece = tiles.lookup(source).emitPiece(row, column, lanes);
+             Value entry = memref::LoadOp::create(b, buffer, row);
+             return fn(piece,
+                       vector::BroadcastOp::create(b, piece.getType(), entry));
            },
            Value(), Value()});
+}
+
+void TileEmitter::emitSubtractRows(SubtractRowsOp op) {
+  emitWithRows(op.getSource(), op.getSubtrahend(), op->getResult(0),
+               [this](Value piece, Value subtrahend) {
+                 return arith::SubFOp::create(b, piece, subtrahend);
+               });
+}
+
+void TileEmitter::emitRescale(RescaleOp op) {
+  emitWithRows(op.getSource(), op.getFactor(), op->getResult(0),
+               [this](Value piece, Value factor) {
+                 return arith::MulFOp::create(b, piece, factor);
+               });
 }
 
 LogicalResult TileEmitter::emitPartialSum(PartialSumOp op) {

@@ -93,6 +93,11 @@ private:
                                   Value row, Value column);
   LogicalResult emitReduction(vector::MultiDimReductionOp op);
   void emitSubtractRows(SubtractRowsOp op);
+  void emitRescale(RescaleOp op);
+  /// Makes `result` the tile of `fn` of the elements of `source` and the
+  /// entries of `rows`.
+  void emitWithRows(Value source, Value rows, OpResult result,
+                    std::function<Value(Value piece, Value row)> fn);
   LogicalResult emitPartialSum(PartialSumOp op);
   LogicalResult emitElementwise(Operation &op);
   LogicalResult emitBroadcast(vector::BroadcastOp op);

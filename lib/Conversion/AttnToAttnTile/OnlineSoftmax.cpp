@@ -114,8 +114,32 @@ private:
   Value emitMaxOfResult(const RowState &state, Value scaledMax);
   /// A log-sum-exp as the maximum of the elements of a tile of scores.
   Value emitUnscaled(Value lse) {
-    return arith::MulFOp::create(b, lse,
-                                 b.splat(tile.queryTile, 1 / tile.scoreFactor));
+    return arith::MulFOp::create(
+        b, lse,
+        splat(tile.queryTile, 1 / tile.scoreFactor, tile.factors.scoreInverse));
+  }
+  /// A number times a scalar of `StreamedTile::factors`, or the `constant` if
+  /// there are none.
+  Value splat(ArrayRef<int64_t> shape, double constant, Value scalar,
+              double number = 1) {
+    if (!scalar)
+      return b.splat(shape, constant);
+    if (number != 1)
+      scalar = arith::MulFOp::create(b, scalar, b.scalar(number));
+    return vector::BroadcastOp::create(b, b.f32Vector(shape), scalar);
+  }
+  /// The factor from elements of a tile of scores to scores.
+  Value splatScoreFactor() {
+    return splat(tile.queryTile, tile.scoreFactor, tile.factors.score);
+  }
+  /// The factor from elements of a tile of scores to exponents of two.
+  Value splatExponentScale(ArrayRef<int64_t> shape) {
+    return splat(shape, exponentScale, tile.factors.exponent);
+  }
+  /// The element of a tile of scores whose exponent of two is `exponent`.
+  Value splatOfExponent(double exponent) {
+    return splat(tile.queryTile, exponent / exponentScale,
+                 tile.factors.exponentInverse, exponent);
   }
   Value emitRowSum(Value partialSums) {
     Value sum = vector::MultiDimReductionOp::create(
@@ -145,7 +169,8 @@ private:
   bool mayScoresBeLarge;
   /// Whether dropout clears bits of the exponents of probabilities.
   bool clearsExponents;
-  /// exp(score) is exp2(exponentScale * x) of the element x of a tile.
+  /// exp(score) is exp2(exponentScale * x) of the element x of a tile, if
+  /// `StreamedTile::factors` has no factor.
   double exponentScale;
   /// The type to which values of 8 bits are extended, if they are.
   Type extendedValue;
@@ -177,7 +202,7 @@ TileSoftmax::TileSoftmax(AttentionOp attention, StreamedTile &tile)
   }
   mayScoresBeLarge =
       element.isF32() || isa<Float8E5M2Type>(element) ||
-      (!scoreMod.empty() &&
+      (!tile.factors && !scoreMod.empty() &&
        !isScoreBounded(scoreMod, maxPlainScore, maxBoundedScore));
 }
 
@@ -215,8 +240,8 @@ RowState TileSoftmax::emitStateOfResult(const RowState &state,
     Value reference = arith::SelectOp::create(b, isNone, zero, newMax);
     auto emitWeight = [&](Value rows) -> Value {
       Value difference = arith::SubFOp::create(b, rows, reference);
-      Value scaled = arith::MulFOp::create(
-          b, difference, b.splat(tile.queryTile, exponentScale));
+      Value scaled = arith::MulFOp::create(b, difference,
+                                           splatExponentScale(tile.queryTile));
       return math::Exp2Op::create(b, scaled);
     };
     Value weight = emitWeight(rowMax);
@@ -266,7 +291,9 @@ RowState TileSoftmax::emitEmptyState() {
   }
   Value part = arith::SelectOp::create(b, exists, b.scalar(getPartOfSink()),
                                        b.scalar(0));
-  Value score = arith::MulFOp::create(b, sink, b.scalar(1 / tile.scoreFactor));
+  Value inverse =
+      tile.factors ? tile.factors.scoreInverse : b.scalar(1 / tile.scoreFactor);
+  Value score = arith::MulFOp::create(b, sink, inverse);
   return {vector::BroadcastOp::create(b, b.f32Vector(tile.queryTile), score),
           vector::BroadcastOp::create(
               b, b.f32Vector({tile.queryTile, numPartialSums}), part),
@@ -289,9 +316,7 @@ RowState TileSoftmax::emitInitStateOfRows(Value acc) {
   Value part = arith::SelectOp::create(b, exists,
                                        b.splat(tile.queryTile, getPartOfSink()),
                                        b.splat(tile.queryTile, 0));
-  return {arith::MulFOp::create(b, sink,
-                                b.splat(tile.queryTile, 1 / tile.scoreFactor)),
-          broadcastRows(part, numPartialSums), acc};
+  return {emitUnscaled(sink), broadcastRows(part, numPartialSums), acc};
 }
 
 Value TileSoftmax::emitReference(Value rowMax, Value oldReference) {
@@ -301,7 +326,7 @@ Value TileSoftmax::emitReference(Value rowMax, Value oldReference) {
   // old reference stays until the maximum has grown by more than a threshold,
   // so that most steps rescale by one. Clearing exponent bits needs a reference
   // that no score exceeds, so a new one is raised above the maximum.
-  Value most = b.splat(tile.queryTile, maxGrowth / exponentScale);
+  Value most = splatOfExponent(maxGrowth);
   Value limit = oldReference, next = rowMax;
   if (clearsExponents)
     next = arith::AddFOp::create(b, rowMax, most);
@@ -353,7 +378,7 @@ Type TileSoftmax::getProbabilityType(Value values) {
 
 std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
                                                    Value newMax) {
-  Value factor = b.splat(tile.queryTile, exponentScale);
+  Value factor = splatExponentScale(tile.queryTile);
   auto scale = [&](Value rows) {
     return arith::MulFOp::create(b, rows, factor).getResult();
   };
@@ -364,7 +389,7 @@ std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
       negated =
           arith::AddFOp::create(b, negated, b.splat(tile.queryTile, shift));
     return math::FmaOp::create(
-        b, minuend, b.splat({tile.queryTile, tile.keyTile}, exponentScale),
+        b, minuend, splatExponentScale({tile.queryTile, tile.keyTile}),
         broadcastRows(negated, tile.keyTile));
   };
   if (!mayScoresBeLarge) {
@@ -377,7 +402,7 @@ std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
   // The scaled maximum is rounded, the fused scaled score is not. The exponent
   // of the maximum is their difference, which a large maximum would make
   // non-zero. Large maxima are therefore subtracted first.
-  Value limit = b.splat(tile.queryTile, maxFusedExponent / exponentScale);
+  Value limit = splatOfExponent(maxFusedExponent);
   Value zero = b.splat(tile.queryTile, 0);
   Value isLarge = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
                                         math::AbsFOp::create(b, newMax), limit);
@@ -414,15 +439,15 @@ std::pair<Value, Value> TileSoftmax::emitOutput(const RowState &state) {
 /// Maxima are stored scaled. A row without attended keys has a maximum of -inf
 /// and a sum of 0, so its log-sum-exp is -inf.
 Value TileSoftmax::emitScaledMax(const RowState &state) {
-  if (tile.scoreFactor == 1)
+  if (!tile.factors && tile.scoreFactor == 1)
     return state.rowMax;
-  return arith::MulFOp::create(b, state.rowMax,
-                               b.splat(tile.queryTile, tile.scoreFactor));
+  return arith::MulFOp::create(b, state.rowMax, splatScoreFactor());
 }
 
 Value TileSoftmax::emitMaxOfResult(const RowState &state, Value scaledMax) {
   int exponent = 0;
-  bool isPowerOfTwo = std::frexp(tile.scoreFactor, &exponent) == 0.5;
+  bool isPowerOfTwo =
+      !tile.factors && std::frexp(tile.scoreFactor, &exponent) == 0.5;
   if (!attention.getStateOut() || isPowerOfTwo)
     return scaledMax;
   Value lse = tile.loadOperand(attention.getStateLse());
@@ -456,8 +481,8 @@ void TileSoftmax::emitFinalizeSplit(const RowState &state) {
   Value isEmpty = tile.emitIsSplitEmpty();
   if (attention.getSinks()) {
     RowState init = emitEmptyState();
-    Value initialMax = arith::MulFOp::create(
-        b, init.rowMax, b.splat(tile.queryTile, tile.scoreFactor));
+    Value initialMax =
+        arith::MulFOp::create(b, init.rowMax, splatScoreFactor());
     Value initialSum = emitRowSum(init.rowSums);
     scaledMax = arith::SelectOp::create(b, isEmpty, initialMax, scaledMax);
     sum = arith::SelectOp::create(b, isEmpty, initialSum, sum);
@@ -496,6 +521,11 @@ struct AttentionStreaming
       if (operand)
         operands.push_back(operand);
     return operands;
+  }
+  /// Scores without a score_mod, times this, are as bounded as scores that a
+  /// score_mod returns.
+  std::optional<double> getMaxScoreFactor(Operation *) const {
+    return maxBoundedScore / maxPlainScore;
   }
   /// The factor of the identity, if it is mixed with P.
   SmallVector<Value> emitPrepared(Operation *op, StreamedTile &tile) const {

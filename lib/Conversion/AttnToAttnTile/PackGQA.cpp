@@ -17,7 +17,9 @@
 #include "PackGQA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -41,6 +43,29 @@ static Value packBuffer(OpBuilder &builder, Location loc, Value buffer,
                                        sizes);
 }
 
+/// Computes quotients of heads by multiples of the size of their group from the
+/// number of the group, which takes the place of `head` and does not depend on
+/// the row. Adds the operations that use it to `users`.
+static void divideGroups(OpBuilder &builder, Value head, int64_t groupSize,
+                         SmallPtrSetImpl<Operation *> &users) {
+  for (Operation *user : llvm::make_early_inc_range(head.getUsers())) {
+    IntegerAttr divisor;
+    if (!isa<arith::FloorDivSIOp, arith::DivSIOp, arith::DivUIOp>(user) ||
+        user->getOperand(0) != head ||
+        !matchPattern(user->getOperand(1), m_Constant(&divisor)) ||
+        divisor.getInt() <= 0 || divisor.getInt() % groupSize != 0)
+      continue;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(user);
+    Value size = arith::ConstantIndexOp::create(builder, user->getLoc(),
+                                                divisor.getInt() / groupSize);
+    auto quotient = arith::DivUIOp::create(builder, user->getLoc(), head, size);
+    users.insert(quotient);
+    user->getResult(0).replaceAllUsesWith(quotient);
+    user->erase();
+  }
+}
+
 /// Rewrites a region whose last arguments are head, query and key, or head,
 /// query and index within the head: it sees the head and query that a row of a
 /// packed tile stands for.
@@ -50,9 +75,11 @@ static void unpackPositions(OpBuilder &builder, Region &region,
     return;
   OpBuilder::InsertionGuard guard(builder);
   Block &block = region.front();
+  auto positions = block.getArguments().take_back(3);
+  SmallPtrSet<Operation *, 4> ofGroups;
+  divideGroups(builder, positions[0], groupSize, ofGroups);
   builder.setInsertionPointToStart(&block);
   Location loc = region.getLoc();
-  auto positions = block.getArguments().take_back(3);
   Value size = arith::ConstantIndexOp::create(builder, loc, groupSize);
   Value first = arith::MulIOp::create(builder, loc, positions[0], size);
   Value row = positions[1], query, inGroup = row;
@@ -67,7 +94,8 @@ static void unpackPositions(OpBuilder &builder, Region &region,
   Value head = arith::AddIOp::create(builder, loc, first, inGroup);
   if (hasOneQuery)
     unpacking = {head.getDefiningOp()};
-  positions[0].replaceAllUsesExcept(head, first.getDefiningOp());
+  ofGroups.insert(first.getDefiningOp());
+  positions[0].replaceAllUsesExcept(head, ofGroups);
   row.replaceAllUsesExcept(query, unpacking);
 }
 

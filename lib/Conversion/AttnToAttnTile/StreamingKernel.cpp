@@ -18,6 +18,8 @@
 #include "KernelDropout.h"
 #include "WorkItemList.h"
 #include "attn-runtime/attn_runtime.h"
+#include "attn/Analysis/BoundedReads.h"
+#include "attn/Analysis/ScoreFactor.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -98,6 +100,11 @@ private:
   /// The key and the value head that the queries of `head` attend.
   KeyValueHeads emitKeyValueHeads(Value head);
   void writeWorkItem(const WorkItem &item);
+  /// The factors of the scores of a work item. Returns a factor of the elements
+  /// of its tiles, which is 1 unless the factor of scores is negative, close to
+  /// zero or large.
+  Value emitScoreFactors(const WorkItem &item,
+                         attn_tile::ScoreFactors &factors);
   /// Stores the results of `tile`, or of its split of the keys if `arePartial`.
   void writeResults(Tile &tile, ValueRange state, bool arePartial);
   void writeListedResults(Tile &tile, ValueRange state);
@@ -113,8 +120,7 @@ private:
                                attn_tile::KVTileIteratorOp tiles, Value index,
                                ValueRange state);
   /// Masks by `bits` if not null, else by position.
-  Value writeScores(const WorkItem &item, Value scores, Value firstKey,
-                    Value bits);
+  Value writeScores(const Tile &tile, Value scores, Value firstKey, Value bits);
 
   /// Clones `source`, a region of the attention, to the end of `target`, the
   /// body of an `attn_tile` operation. `arguments` replace its block arguments.
@@ -203,6 +209,9 @@ private:
   bool mapsScores;
   /// The positive factor from a tile's elements to scores.
   double scoreFactor;
+  /// The values by which the score_mod multiplies all scores of a work item, if
+  /// it does nothing else.
+  SmallVector<Value> scoreFactors;
 };
 } // namespace
 
@@ -235,6 +244,8 @@ public:
 
   KernelWriter &writer;
   const WorkItem item;
+  /// A factor of the elements of tiles of scores; null for 1.
+  Value elementFactor;
   attn_tile::KVTileIteratorOp tiles;
   /// The current step.
   Step step;
@@ -259,6 +270,8 @@ KernelWriter::Tile::Tile(KernelWriter &writer, const WorkItem &item)
   head = item.head;
   firstQueryRow = item.firstQueryRow;
   split = item.split;
+  if (!writer.scoreFactors.empty())
+    elementFactor = writer.emitScoreFactors(item, factors);
   prepared = writer.streaming.emitPrepared(*this);
 }
 
@@ -319,7 +332,10 @@ void KernelWriter::chooseScales() {
   if (takesScale && !scoreMod.empty() &&
       !getElementTypeOrSelf(attention.getQuery()).isF32())
     bias = findBias(scoreMod);
-  mapsScores = !takesScale || (!scoreMod.empty() && !bias);
+  if (takesScale && streaming.getMaxScoreFactor())
+    scoreFactors = getScoreFactors(scoreMod);
+  mapsScores =
+      !takesScale || (!scoreMod.empty() && !bias && scoreFactors.empty());
   scoreFactor = mapsScores ? 1 : scale;
   if (mapsScores && !scoreMod.empty())
     scoreFactor = splitFactor(scoreMod).second;
@@ -537,6 +553,50 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
   return item;
 }
 
+Value KernelWriter::emitScoreFactors(const WorkItem &item,
+                                     attn_tile::ScoreFactors &factors) {
+  Region &scoreMod = attention.getScoreMod();
+  IRMapping mapping(captured);
+  mapping.map(scoreMod.getArgument(1), item.sequence);
+  mapping.map(scoreMod.getArgument(2), item.head);
+  for (Operation &op : scoreMod.front().without_terminator()) {
+    bool isUniform = llvm::all_of(op.getOperands(), [&](Value operand) {
+      return operand.getParentRegion() != &scoreMod ||
+             mapping.contains(operand);
+    });
+    if (isUniform && op.getNumRegions() == 0)
+      boundReads(b, b.clone(op, mapping));
+  }
+  auto multiply = [&](Value lhs, Value rhs) -> Value {
+    return arith::MulFOp::create(b, lhs, rhs);
+  };
+  Value factor = mapping.lookupOrDefault(scoreFactors.front());
+  for (Value other : llvm::drop_begin(scoreFactors))
+    factor = multiply(factor, mapping.lookupOrDefault(other));
+
+  auto compare = [&](arith::CmpFPredicate predicate, double number) -> Value {
+    return arith::CmpFOp::create(b, predicate, factor, b.scalar(number));
+  };
+  Value isRegular = arith::AndIOp::create(
+      b, compare(arith::CmpFPredicate::OGE, minTileScale),
+      compare(arith::CmpFPredicate::OLE, *streaming.getMaxScoreFactor()));
+  auto select = [&](Value regular, double otherwise) -> Value {
+    return arith::SelectOp::create(b, isRegular, regular, b.scalar(otherwise));
+  };
+  Value one = b.scalar(1);
+  Value scaled = multiply(factor, b.scalar(scoreFactor));
+  Value exponent = multiply(scaled, b.scalar(log2e));
+  // Maxima of elements are maxima of scores for positive factors alone, and
+  // masked elements times zero are NaN. Elements that are multiplied are
+  // exponents of two: with a factor of 1 their differences are exact, however
+  // large they are.
+  factors.score = select(scaled, 1 / log2e);
+  factors.exponent = select(exponent, 1);
+  factors.scoreInverse = arith::DivFOp::create(b, one, factors.score);
+  factors.exponentInverse = arith::DivFOp::create(b, one, factors.exponent);
+  return arith::SelectOp::create(b, isRegular, one, exponent);
+}
+
 void KernelWriter::writeWorkItem(const WorkItem &item) {
   Tile tile(*this, item);
   Value zero = b.index(0), one = b.index(1);
@@ -675,7 +735,7 @@ SmallVector<Value> KernelWriter::writeStep(Tile &at, Value queryTile,
   // Loads of the keep mask overlap the reduction.
   if (item.dropout.mask)
     step.keepMask = emitKeepMask(item, step.firstKey);
-  Value scores = writeScores(item, raw, step.firstKey, bits);
+  Value scores = writeScores(at, raw, step.firstKey, bits);
   return streaming.emitStep(at, scores, state);
 }
 
@@ -767,8 +827,14 @@ Value KernelWriter::writeBias(const WorkItem &item, Value firstKey) {
   return map;
 }
 
-Value KernelWriter::writeScores(const WorkItem &item, Value scores,
-                                Value firstKey, Value bits) {
+Value KernelWriter::writeScores(const Tile &tile, Value scores, Value firstKey,
+                                Value bits) {
+  const WorkItem &item = tile.item;
+  if (tile.elementFactor)
+    scores = attn_tile::RescaleOp::create(
+        b, scores,
+        vector::BroadcastOp::create(b, b.f32Vector(queryTileSize),
+                                    tile.elementFactor));
   if (mapsScores) {
     attn_tile::MapOp map =
         b.createMap(scores, item.sequence, item.head, item.firstQuery, firstKey,

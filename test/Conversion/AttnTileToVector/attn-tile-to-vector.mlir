@@ -341,3 +341,24 @@ attn_tile.kernel @bits(%x: memref<?xbf16>, %n: index) {
   memref.store %s, %x[%n] : memref<?xbf16>
   attn_tile.return
 }
+
+// -----
+
+// Each row is multiplied by its factor, also where that is one.
+
+// CHECK-LABEL: func.func private @rescale(
+// CHECK:         %[[F:.*]] = memref.load %{{.*}}[%[[I:.*]]] : memref<8xf32>
+// CHECK:         %[[FS:.*]] = vector.broadcast %[[F]] : f32 to vector<8xf32>
+// CHECK:         arith.mulf %{{.*}}, %[[FS]] : vector<8xf32>
+attn_tile.kernel @rescale(%a: memref<8x16xf32>, %f: memref<8xf32>, %c: memref<8x16xf32>)
+    attributes {schedule = #attn_tile.sequential<query_tile = 8, key_tile = 8>} {
+  %c0 = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  scf.forall (%x) in (%one) {
+    %ta = attn_tile.load %a[%c0, %c0] stream(%c0 of %one) : memref<8x16xf32> -> vector<8x16xf32>
+    %tf = attn_tile.load %f[%c0] stream(%c0 of %one) : memref<8xf32> -> vector<8xf32>
+    %r = attn_tile.rescale %ta by %tf : vector<8x16xf32>, vector<8xf32>
+    attn_tile.store %r, %c[%c0, %c0] : vector<8x16xf32>, memref<8x16xf32>
+  }
+  attn_tile.return
+}

@@ -18,6 +18,16 @@
 
 namespace mlir::attn_tile {
 
+/// The factors of scores of a work item, scalars of f32 that are positive, with
+/// their inverses. All are null where the factor is a constant.
+struct ScoreFactors {
+  explicit operator bool() const { return bool(score); }
+
+  /// From the elements of a tile of scores to scores, and to exponents of two.
+  Value score, exponent;
+  Value scoreInverse, exponentInverse;
+};
+
 /// The query tile of a work item. Tiles of f32 have the head dim of the values
 /// rounded up, and scores are tiles of `queryTile` by `keyTile`.
 class StreamedTile {
@@ -60,8 +70,10 @@ public:
   attn::ScheduleAttrInterface schedule;
   int64_t queryTile = 0, keyTile = 0, vHeadDim = 0;
   attn::ContractForm valueForm = attn::ContractForm::Plain;
-  /// A score is this, which is positive, times the element of a tile of scores.
+  /// A score is this, which is positive, times the element of a tile of scores;
+  /// or the factor of `factors`, if there are any.
   double scoreFactor = 1;
+  ScoreFactors factors;
   /// The query head, or the GQA group whose query heads are packed, and the row
   /// of the first query in its tensors.
   Value head, firstQueryRow;

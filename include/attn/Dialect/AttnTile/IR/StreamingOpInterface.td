@@ -72,6 +72,12 @@ def AttnTile_StreamingOpInterface
       (ins "::mlir::attn_tile::StreamedTile &":$tile), /*methodBody=*/"",
       /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
+        The largest factor of scores that the code of the reduction takes for each
+        work item (`StreamedTile::factors`); `std::nullopt` if it takes none.
+      }],
+      "::std::optional<double>", "getMaxScoreFactor", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return ::std::nullopt;">,
+    InterfaceMethod<[{
         Whether the results of a work item depend on keys, an `i1`; null if they
         always may.
       }],
@@ -84,10 +90,10 @@ def AttnTile_StreamingOpInterface
       "::llvm::SmallVector<::mlir::Value>", "emitInitState",
       (ins "::mlir::attn_tile::StreamedTile &":$tile)>,
     InterfaceMethod<[{
-        Adds a KV tile to `state`. `scores` is a tile of f32; a score is
-        `StreamedTile::scoreFactor` times its element. Pairs that are masked,
-        and keys beyond the last one, have elements of -inf. A method of `tile`
-        loads the values.
+        Adds a KV tile to `state`. `scores` is a tile of f32; a score is its
+        element times `StreamedTile::scoreFactor`, or times a factor of
+        `StreamedTile::factors`. Pairs that are masked, and keys beyond the last
+        one, have elements of -inf. A method of `tile` loads the values.
       }],
       "::llvm::SmallVector<::mlir::Value>", "emitStep",
       (ins "::mlir::attn_tile::StreamedTile &":$tile, "::mlir::Value":$scores,
