@@ -71,6 +71,19 @@ static LogicalResult dropReturnedArguments(func::FuncOp func) {
   return func.eraseResults(dropped);
 }
 
+/// Replaces results of conditions by the buffer that both branches yield.
+static void forwardYieldedBuffers(ModuleOp module) {
+  module.walk([](scf::IfOp branch) {
+    for (OpResult result : branch.getResults()) {
+      unsigned number = result.getResultNumber();
+      Value yielded = branch.thenYield().getOperand(number);
+      if (isa<BaseMemRefType>(yielded.getType()) &&
+          yielded == branch.elseYield().getOperand(number))
+        result.replaceAllUsesWith(yielded);
+    }
+  });
+}
+
 /// Gives each operation of the same block whose destination is an empty tensor
 /// an empty tensor of its own. A shared buffer would live from its first value
 /// to its last; `attn-tile-pack-allocations` finds room for separate ones one
@@ -277,6 +290,7 @@ struct AttnBufferizePass
     if (failed(bufferization::runOneShotModuleBufferize(getOperation(), options,
                                                         state)))
       return signalPassFailure();
+    forwardYieldedBuffers(getOperation());
     for (auto func : getOperation().getOps<func::FuncOp>())
       if (func.isPublic() && failed(dropReturnedArguments(func)))
         return signalPassFailure();

@@ -19,9 +19,11 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/DebugLog.h"
@@ -38,23 +40,43 @@ using namespace mlir::attn;
 
 static constexpr StringLiteral writableAttrName = "bufferization.writable";
 
+/// Whether at most one of the uses of `value` takes place each time.
+static bool isUsedOnce(Value value) {
+  SmallVector<Operation *> users(value.getUsers());
+  for (auto [number, user] : llvm::enumerate(users))
+    for (Operation *other : ArrayRef(users).drop_front(number + 1))
+      if (!insideMutuallyExclusiveRegions(user, other))
+        return false;
+  return true;
+}
+
 /// The function argument whose updated contents `value` is, if there is one:
-/// found through the destinations of the producers. Sets `isReadElsewhere` if a
-/// destination on the way has other uses, and may need memory of its own.
+/// found through the destinations of the producers, in both branches of
+/// conditions. Sets `isReadElsewhere` if a destination on the way has other
+/// uses, and may need memory of its own.
 static BlockArgument getDestinationArgument(Value value, func::FuncOp func,
                                             bool &isReadElsewhere) {
-  isReadElsewhere = false;
   while (auto result = dyn_cast<OpResult>(value)) {
     if (Value yielded = getYieldedByOverlap(result)) {
       value = yielded;
       continue;
+    }
+    if (auto branch = dyn_cast<scf::IfOp>(result.getOwner())) {
+      auto follow = [&](scf::YieldOp yield) {
+        return getDestinationArgument(
+            yield.getOperand(result.getResultNumber()), func, isReadElsewhere);
+      };
+      BlockArgument argument = follow(branch.thenYield());
+      return argument && argument == follow(branch.elseYield())
+                 ? argument
+                 : BlockArgument();
     }
     auto op = dyn_cast<DestinationStyleOpInterface>(result.getOwner());
     if (!op)
       return {};
     OpOperand *init = op.getTiedOpOperand(result);
     value = init->get();
-    isReadElsewhere |= !value.hasOneUse();
+    isReadElsewhere |= !isUsedOnce(value);
   }
   auto argument = cast<BlockArgument>(value);
   return argument.getOwner() == &func.getBody().front() ? argument
@@ -220,7 +242,7 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
   SmallVector<std::pair<OpOperand *, BlockArgument>> writtenLast;
   for (OpOperand &returned : terminator->getOpOperands()) {
     unsigned index = returned.getOperandNumber();
-    bool isReadElsewhere;
+    bool isReadElsewhere = false;
     BlockArgument argument =
         getDestinationArgument(returned.get(), func, isReadElsewhere);
     if (argument && destinations.insert(argument.getArgNumber()).second) {

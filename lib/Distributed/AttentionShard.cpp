@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 #include <limits>
+#include <tuple>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -55,8 +56,10 @@ private:
   Values getRows() override { return {attention.getQuery()}; }
   PairValues emitPairDestinations() override;
   SmallVector<APFloat> getNothing() override;
+  bool doPairsGoOn() const override { return true; }
   Values emitPair(ValueRange rows, KeyValues keys, const ShardPlace &place,
-                  bool isFirst, ValueRange destinations) override;
+                  bool isFirst, ValueRange destinations,
+                  ValueRange before) override;
   Values emitTotal(ArrayRef<Values> terms) override;
   Values emitResults(ArrayRef<Values> ofQueries, ArrayRef<Values>) override;
 
@@ -78,9 +81,10 @@ private:
   /// `destination` with the results of no keys if it is new and rows may belong
   /// to no sequence.
   Partial emitCleared(Partial destination);
-  /// The merged results of `slot`, in `destination`.
-  Partial emitMergedRows(ArrayRef<Partial> partials, Partial destination,
-                         int64_t slot = 0);
+  /// The merged results, in `destination`.
+  Partial emitMergedRows(ArrayRef<Partial> partials, Partial destination);
+  /// The results of the queries of `slot` so far, in `destination`.
+  Partial emitKept(Partial before, Partial destination, int64_t slot);
   /// The sinks of the heads of this rank of `ranks`; null if there are none.
   Value emitSinksOfRank(const HeadGroup &ranks);
 
@@ -99,9 +103,13 @@ private:
   /// goes on from `before` if there are such results.
   Partial emitPartial(const RingStep &step, int64_t querySlot, int64_t keySlot,
                       Partial destination, Partial before = {});
-  /// The same, and the results of no keys on ranks that do not attend.
+  /// The same, and `before` on ranks that do not attend.
   Partial emitPartialIfAttending(const RingStep &step, int64_t querySlot,
-                                 int64_t keySlot);
+                                 int64_t keySlot, Partial destination,
+                                 Partial before);
+  /// The slots of keys to which some ranks attend in `step` with the queries of
+  /// `slot`, in the order in which attention goes on.
+  SmallVector<int64_t> orderKeySlots(const RingStep &step, int64_t slot) const;
   /// The results of the steps up to `step` with the queries of `slot`. They go
   /// to `destination`.
   Partial emitSlotOfStep(const RingStep &step, int64_t slot,
@@ -146,8 +154,9 @@ AttentionShard::Partial AttentionShard::emitPartialDestination() {
   Value like = attention.getQuery();
   if (llvm::any_of(slotShape, isDynamic))
     like = emitSlot(like, /*slot=*/0);
-  auto emitNew = attention.hasSequences() ? emitAllocation : emitEmpty;
-  return {emitNew(b, getOutType(), like), emitNew(b, getLseType(), like)};
+  // A step has destinations of several pairs, of which CSE would make one.
+  return {emitAllocation(b, getOutType(), like),
+          emitAllocation(b, getLseType(), like)};
 }
 
 AttentionShard::Partial AttentionShard::emitResults(int64_t slot) {
@@ -208,8 +217,8 @@ AttentionShard::Partial AttentionShard::emitCleared(Partial destination) {
 }
 
 AttentionShard::Partial
-AttentionShard::emitMergedRows(ArrayRef<Partial> partials, Partial destination,
-                               int64_t slot) {
+AttentionShard::emitMergedRows(ArrayRef<Partial> partials,
+                               Partial destination) {
   if (!attention.hasSequences() || isNew(destination.out))
     return emitMerge(partials, destination);
   Partial merged;
@@ -217,10 +226,22 @@ AttentionShard::emitMergedRows(ArrayRef<Partial> partials, Partial destination,
   if (destination.lse)
     merged.lse = emitEmpty(b, getTensorType(destination.lse), destination.lse);
   merged = emitMerge(partials, merged);
-  merged.out = emitQueryRows(merged.out, destination.out, slot);
+  merged.out = emitQueryRows(merged.out, destination.out);
   if (destination.lse)
-    merged.lse = emitQueryRows(merged.lse, destination.lse, slot);
+    merged.lse = emitQueryRows(merged.lse, destination.lse);
   return merged;
+}
+
+AttentionShard::Partial
+AttentionShard::emitKept(Partial before, Partial destination, int64_t slot) {
+  auto emitRows = [&](Value value, Value destination) -> Value {
+    bool keepsRows = attention.hasSequences() && !isNew(destination);
+    return keepsRows || value.getType() != destination.getType()
+               ? emitQueryRows(value, destination, slot)
+               : emitCopied(value, destination).front();
+  };
+  return {emitRows(before.out, destination.out),
+          destination.lse ? emitRows(before.lse, destination.lse) : Value()};
 }
 
 AttentionShard::Values AttentionShard::emitWhole(Value key, Value value) {
@@ -389,41 +410,54 @@ AttentionShard::Partial AttentionShard::emitPartial(const RingStep &step,
 
 AttentionShard::Partial
 AttentionShard::emitPartialIfAttending(const RingStep &step, int64_t querySlot,
-                                       int64_t keySlot) {
-  Partial destination = emitPartialDestination();
+                                       int64_t keySlot, Partial destination,
+                                       Partial before) {
+  Values outs = getValues(destination);
+  // Ranks that do not attend copy the results so far: the memory of results
+  // then does not depend on the ranks that attend.
   Values partial = emitIfMember(
-      step.getAttending(querySlot, keySlot), {destination.out, destination.lse},
-      getNothing(), [&] {
-        return getValues(emitPartial(step, querySlot, keySlot, destination));
-      });
-  return {partial[0], partial[1]};
+      step.getAttending(querySlot, keySlot), ValueRange(outs).getTypes(),
+      [&] {
+        return getValues(
+            emitPartial(step, querySlot, keySlot, destination, before));
+      },
+      [&] { return getValues(emitKept(before, destination, querySlot)); });
+  return {partial.front(), destination.lse ? partial.back() : Value()};
+}
+
+SmallVector<int64_t> AttentionShard::orderKeySlots(const RingStep &step,
+                                                   int64_t slot) const {
+  SmallVector<int64_t> keySlots;
+  for (int64_t keySlot = 0; keySlot < placement.chunksPerRank; ++keySlot)
+    if (step.getAttending(slot, keySlot).any())
+      keySlots.push_back(keySlot);
+  // In the first step, all ranks attend to the keys of the same slot, and begin
+  // with these. Later, the slots of all ranks come last: no rank copies the
+  // results of the last one.
+  llvm::sort(keySlots, [&](int64_t lhs, int64_t rhs) {
+    auto getPlace = [&](int64_t keySlot) {
+      bool begins = step.number == 0 && keySlot == slot;
+      return std::tuple(!begins, step.getAttending(slot, keySlot).all(),
+                        keySlot);
+    };
+    return getPlace(lhs) < getPlace(rhs);
+  });
+  return keySlots;
 }
 
 AttentionShard::Partial AttentionShard::emitSlotOfStep(const RingStep &step,
                                                        int64_t slot,
                                                        Partial destination) {
-  SmallVector<int64_t> keySlots;
-  for (int64_t keySlot = 0; keySlot < placement.chunksPerRank; ++keySlot)
-    if (step.getAttending(slot, keySlot).any())
-      keySlots.push_back(keySlot);
-  // In the first step, all ranks attend to the keys of the same slot. Where
-  // they do in later ones, they go on from the results of the steps before,
-  // which are then read instead of results of the step. The sequences of a step
-  // may not have all rows of the steps before.
+  SmallVector<int64_t> keySlots = orderKeySlots(step, slot);
   Partial before = state[slot];
-  bool doAllAttend =
-      keySlots.size() == 1 && step.getAttending(slot, keySlots.front()).all();
-  if (keySlots.size() == 1 &&
-      (!before.out || (doAllAttend && !attention.hasSequences())))
-    return emitPartial(step, slot, keySlots.front(), destination, before);
-  // Ranks that do not attend merge, too: they would wait for others anyway, and
-  // the memory of results does not depend on the ranks that attend.
-  SmallVector<Partial> partials;
-  if (before.out)
-    partials.push_back(before);
+  if (keySlots.empty())
+    return emitKept(before, destination, slot);
   for (int64_t keySlot : keySlots)
-    partials.push_back(emitPartialIfAttending(step, slot, keySlot));
-  return emitMergedRows(partials, destination, slot);
+    before = emitPartialIfAttending(
+        step, slot, keySlot,
+        keySlot == keySlots.back() ? destination : emitPartialDestination(),
+        before);
+  return before;
 }
 
 void AttentionShard::emitLastStep(const RingStep &step) {
@@ -465,11 +499,7 @@ void AttentionShard::finishStep(const RingStep &step, ValueRange computed,
 //===----------------------------------------------------------------------===//
 
 AttentionShard::PairValues AttentionShard::emitPairDestinations() {
-  // A step has destinations for two pairs, of which CSE would make one.
-  Value like = attention.getQuery();
-  return {{emitAllocation(b, getOutType(), like),
-           emitAllocation(b, getLseType(), like)},
-          {}};
+  return {getValues(emitPartialDestination()), {}};
 }
 
 SmallVector<APFloat> AttentionShard::getNothing() {
@@ -480,11 +510,13 @@ SmallVector<APFloat> AttentionShard::getNothing() {
 AttentionShard::Values AttentionShard::emitPair(ValueRange rows, KeyValues keys,
                                                 const ShardPlace &place,
                                                 bool isFirst,
-                                                ValueRange destinations) {
+                                                ValueRange destinations,
+                                                ValueRange before) {
   // A sink counts once.
-  return getValues(emitAttention(rows.front(), keys, place,
-                                 {destinations[0], destinations[1]},
-                                 isFirst ? attention.getSinks() : Value()));
+  return getValues(emitAttention(
+      rows.front(), keys, place, {destinations[0], destinations[1]},
+      isFirst ? attention.getSinks() : Value(),
+      before.empty() ? Partial() : Partial{before[0], before[1]}));
 }
 
 AttentionShard::Partial AttentionShard::emitMerge(ArrayRef<Values> partials,
@@ -501,5 +533,8 @@ AttentionShard::Values AttentionShard::emitTotal(ArrayRef<Values> terms) {
 
 AttentionShard::Values AttentionShard::emitResults(ArrayRef<Values> ofQueries,
                                                    ArrayRef<Values>) {
-  return getValues(emitMerge(ofQueries, results));
+  if (ofQueries.size() > 1)
+    return getValues(emitMerge(ofQueries, results));
+  const Values &only = ofQueries.front();
+  return getValues(emitKept({only[0], only[1]}, results, /*slot=*/0));
 }

@@ -46,7 +46,8 @@ private:
     return {APFloat::getZero(APFloat::IEEEsingle())};
   }
   Values emitPair(ValueRange rows, KeyValues keys, const ShardPlace &place,
-                  bool isFirst, ValueRange destinations) override;
+                  bool isFirst, ValueRange destinations,
+                  ValueRange before) override;
   Values emitTotal(ArrayRef<Values> terms) override;
   Values emitResults(ArrayRef<Values> ofQueries,
                      ArrayRef<Values> ofKeys) override;
@@ -261,7 +262,9 @@ GradientShard::Values GradientShard::emitPartial(const RingStep &step,
   SmallVector<APFloat> zeros(destinations.size(),
                              APFloat::getZero(APFloat::IEEEsingle()));
   return emitIfMember(
-      step.getAttending(querySlot, keySlot), destinations, zeros, [&] {
+      step.getAttending(querySlot, keySlot),
+      ValueRange(destinations).getTypes(),
+      [&] {
         ShardPlace place =
             emitPositions(step, query, querySlot, ofSlot.key, keySlot);
         auto getRows = [&](Value rows) { return emitSlot(rows, querySlot); };
@@ -270,7 +273,8 @@ GradientShard::Values GradientShard::emitPartial(const RingStep &step,
           cleared.push_back(number < 3 ? emitCleared(value)
                                        : emitZeros(b, value));
         return emitGradient(getRows, ofSlot, place, cleared);
-      });
+      },
+      [&] { return emitFilled(destinations, zeros); });
 }
 
 GradientShard::Values GradientShard::emitComputation(const RingStep &step,
@@ -418,7 +422,8 @@ GradientShard::PairValues GradientShard::emitPairDestinations() {
 
 GradientShard::Values GradientShard::emitPair(ValueRange rows, KeyValues keys,
                                               const ShardPlace &place, bool,
-                                              ValueRange destinations) {
+                                              ValueRange destinations,
+                                              ValueRange) {
   auto getNext = [&](Value) {
     Value next = rows.front();
     rows = rows.drop_front();

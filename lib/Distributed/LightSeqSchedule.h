@@ -25,6 +25,10 @@ struct ChunkPair {
   int64_t query, key;
 };
 
+/// The most results of queries that a rank has got back before it adds them up:
+/// each takes memory, and each sum is written and read again.
+inline constexpr int64_t maxReturnedResults = 4;
+
 /// A step, in which each rank `r` computes one pair of chunks at most. The
 /// other chunk than its own is of rank `r - distance`, modulo the number of
 /// ranks.

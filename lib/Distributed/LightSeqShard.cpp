@@ -44,12 +44,15 @@ private:
   /// for other ranks.
   struct Computed {
     PairValues own, others;
+    /// The total of results that ranks have got back, if they are added up.
+    Values returned;
   };
 
   void emitStep(const LightSeqStep &step, const LightSeqStep *next);
   Computed emitComputation(const LightSeqStep &step, bool isLast);
-  /// The results of the pairs that owners compute, or helpers.
-  PairValues emitPairs(const LightSeqStep &step, bool helps);
+  /// The results of the pairs that owners compute, or helpers. Pairs of owners
+  /// go on from `before` unless that is empty.
+  PairValues emitPairs(const LightSeqStep &step, bool helps, ValueRange before);
   /// The first positions of the queries and the keys of a pair.
   ShardPlace emitPositions(const LightSeqStep &step, bool helps, Value query,
                            Value key);
@@ -71,11 +74,20 @@ private:
     return !pending.ofQueries.empty() || !pending.ofKeys.empty();
   }
   void addReturned(const PairValues &returned);
+  void goOn(const Computed &computed);
+  /// Whether results of this rank's queries go on from the ones before.
+  bool goesOn() const { return shard.doPairsGoOn(); }
+  /// The results of this rank's queries from which they go on.
+  Values getBefore() const {
+    return goesOn() && !ofQueries.empty() ? ofQueries.front() : Values();
+  }
 
   ShardEmitter &shard;
   ImplicitLocOpBuilder &b;
   Chunks chunks;
-  /// The results of this rank's queries and keys, of some pairs each.
+  /// The results of this rank's queries and keys, of some pairs each. If
+  /// results of queries go on, the first one is of all pairs of this rank, and
+  /// the others have come back from other ranks.
   SmallVector<Values> ofQueries, ofKeys;
   /// Results of `previous` that belong to other ranks.
   PairValues pending;
@@ -114,7 +126,8 @@ ShardPlace LightSeqEmitter::emitPositions(const LightSeqStep &step, bool helps,
 }
 
 LightSeqEmitter::PairValues LightSeqEmitter::emitPairs(const LightSeqStep &step,
-                                                       bool helps) {
+                                                       bool helps,
+                                                       ValueRange before) {
   PairValues results = shard.emitPairDestinations();
   SmallVector<APFloat> nothing = shard.getNothing();
   nothing.append(results.ofKeys.size(),
@@ -126,10 +139,16 @@ LightSeqEmitter::PairValues LightSeqEmitter::emitPairs(const LightSeqStep &step,
   if (!helps && step.distance != 0)
     keys = {chunks.keys[0], chunks.keys[1]};
   Values values = shard.emitIfMember(
-      helps ? step.helpers : step.owners, destinations, nothing, [&] {
+      helps ? step.helpers : step.owners, ValueRange(destinations).getTypes(),
+      [&] {
         ShardPlace place = emitPositions(step, helps, rows.front(), keys.key);
         return shard.emitPair(rows, keys, place,
-                              /*isFirst=*/step.distance == 0, destinations);
+                              /*isFirst=*/step.distance == 0, destinations,
+                              before);
+      },
+      [&] {
+        return before.empty() ? shard.emitFilled(destinations, nothing)
+                              : shard.emitCopied(before, destinations);
       });
   ValueRange rest = values;
   replace(results.ofQueries, rest);
@@ -152,16 +171,21 @@ LightSeqEmitter::Computed
 LightSeqEmitter::emitComputation(const LightSeqStep &step, bool isLast) {
   PairValues owned, helped;
   if (step.owners.any())
-    owned = emitPairs(step, /*helps=*/false);
+    owned = emitPairs(step, /*helps=*/false, getBefore());
   if (step.helpers.any())
-    helped = emitPairs(step, /*helps=*/true);
+    helped = emitPairs(step, /*helps=*/true, /*before=*/{});
   Values ofOwnKeys = helped.ofKeys;
   // In the first step, ranks have their own keys.
   if (step.distance == 0)
     std::swap(ofOwnKeys, owned.ofKeys);
-  return {{emitTerm(ofQueries, owned.ofQueries, isLast),
-           emitTerm(ofKeys, ofOwnKeys, isLast)},
-          {helped.ofQueries, owned.ofKeys}};
+  Computed computed = {{owned.ofQueries, emitTerm(ofKeys, ofOwnKeys, isLast)},
+                       {helped.ofQueries, owned.ofKeys},
+                       {}};
+  if (!goesOn())
+    computed.own.ofQueries = emitTerm(ofQueries, owned.ofQueries, isLast);
+  else if (!isLast && int64_t(ofQueries.size()) > maxReturnedResults)
+    computed.returned = shard.emitTotal(ArrayRef(ofQueries).drop_front());
+  return computed;
 }
 
 //===----------------------------------------------------------------------===//
@@ -232,6 +256,19 @@ void LightSeqEmitter::addReturned(const PairValues &returned) {
     ofKeys.push_back(returned.ofKeys);
 }
 
+/// Takes results of this rank's queries that contain the ones before.
+void LightSeqEmitter::goOn(const Computed &computed) {
+  if (!computed.returned.empty()) {
+    ofQueries.truncate(1);
+    ofQueries.push_back(computed.returned);
+  }
+  if (computed.own.ofQueries.empty())
+    return;
+  if (ofQueries.empty())
+    ofQueries.emplace_back();
+  ofQueries.front() = computed.own.ofQueries;
+}
+
 //===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
@@ -248,6 +285,7 @@ void LightSeqEmitter::emitStep(const LightSeqStep &step,
       llvm::append_range(values, pair.ofQueries);
       llvm::append_range(values, pair.ofKeys);
     }
+    llvm::append_range(values, computed.returned);
     return values;
   };
   auto communicate = [&] {
@@ -267,6 +305,7 @@ void LightSeqEmitter::emitStep(const LightSeqStep &step,
       replace(pair->ofQueries, ofFirst);
       replace(pair->ofKeys, ofFirst);
     }
+    replace(computed.returned, ofFirst);
     for (Values *values : {&received.keys, &received.rows, &returned.ofQueries,
                            &returned.ofKeys})
       replace(*values, ofSecond);
@@ -280,7 +319,10 @@ void LightSeqEmitter::emitStep(const LightSeqStep &step,
       terms.clear();
     terms.push_back(term);
   };
-  take(ofQueries, computed.own.ofQueries);
+  if (goesOn())
+    goOn(computed);
+  else
+    take(ofQueries, computed.own.ofQueries);
   take(ofKeys, computed.own.ofKeys);
   addReturned(returned);
   pending = computed.others;

@@ -34,6 +34,7 @@ private:
   };
 
   void addComputation(const LightSeqStep &step, bool isLast);
+  double countReturned(bool isFirst, bool isLast);
   void addChunks(const LightSeqStep &next);
   void addReturnDestinations(const LightSeqStep &step);
   void addReturns(const LightSeqStep &step);
@@ -102,17 +103,40 @@ void LightSeqWriter::addComputation(const LightSeqStep &step, bool isLast) {
     results.numTerms = std::min(results.numTerms, int64_t(1));
     return seconds;
   };
+  bool isFirst = step.distance == 0, hasState = !isGradient && !isFirst;
   bool hasOwners = step.owners.any(), hasHelpers = step.helpers.any();
-  double seconds = count(ofQueries, hasOwners) +
-                   count(ofKeys, hasHelpers || step.distance == 0);
-  // Ranks fill the results of pairs that they do not compute.
-  double nothing = writer.getMoveSeconds(ofQueries.bytes + ofKeys.bytes);
-  int64_t numPairs = int64_t(hasOwners) + int64_t(hasHelpers);
+  double seconds = count(ofKeys, hasHelpers || isFirst);
+  seconds +=
+      isGradient ? count(ofQueries, hasOwners) : countReturned(isFirst, isLast);
+  // Ranks fill the results of pairs that they do not compute. Attention reads
+  // the results so far, and ranks that do not attend copy them.
+  double nothing = ofQueries.bytes + ofKeys.bytes;
+  double read = hasState ? ofQueries.bytes : 0;
+  double kept = hasState ? 2 * ofQueries.bytes : nothing;
   writer.addSteps([&](int64_t rank) {
     std::optional<ChunkPair> pair = step.getPair(rank);
     double ofPair = pair ? pairs.get(pair->query, pair->key) : 0;
-    return seconds + ofPair + double(numPairs - (pair ? 1 : 0)) * nothing;
+    double moved = 0;
+    if (hasOwners)
+      moved += step.owners.test(rank) ? read : kept;
+    if (hasHelpers && !step.helpers.test(rank))
+      moved += nothing;
+    return seconds + ofPair + writer.getMoveSeconds(moved);
   });
+}
+
+/// Counts the results of queries, which are the ones of a rank's own pairs and
+/// others that came back. Returns the seconds in which these are merged.
+double LightSeqWriter::countReturned(bool isFirst, bool isLast) {
+  if (isFirst)
+    ofQueries.numTerms = 1;
+  if (isLast || ofQueries.numTerms <= maxReturnedResults)
+    return 0;
+  // The results that came back, and their total.
+  double seconds =
+      writer.getMoveSeconds(double(ofQueries.numTerms) * ofQueries.bytes);
+  ofQueries.numTerms = 2;
+  return seconds;
 }
 
 /// Adds messages from the sources of `receivers` to the last steps.
@@ -173,6 +197,9 @@ void LightSeqWriter::write() {
     addReturns(steps.back());
   }
   double seconds = getTotalSeconds(ofQueries) + getTotalSeconds(ofKeys);
+  // Results that none came back to are copied.
+  if (!isGradient && steps.size() > 1 && ofQueries.numTerms == 1)
+    seconds += writer.getMoveSeconds(2 * ofQueries.bytes);
   writer.addSteps([&](int64_t) { return seconds; });
   // Gradients are rounded.
   if (isGradient)

@@ -206,19 +206,17 @@ double RingWriter::getPair(const RingStep &step, int64_t rank,
 double RingWriter::getForward(const RingStep &step, int64_t rank) const {
   double seconds = 0, partial = getSlotBytes(bytes.getPartial());
   for (int64_t query = 0; query < placement.chunksPerRank; ++query) {
-    int64_t numPartials = 0;
-    for (int64_t key = 0; key < placement.chunksPerRank; ++key)
-      if (attends[query][key]) {
-        seconds += getPair(step, rank, query, key, partial);
-        ++numPartials;
-      }
-    if (numPartials == 0)
-      continue;
-    // The results of the steps before are one more.
-    if (step.number > 0)
-      ++numPartials;
-    if (numPartials > 1)
-      seconds += writer.getMoveSeconds(double(numPartials + 1) * partial);
+    // Attention reads the results so far, from which it goes on. Ranks that do
+    // not attend copy them.
+    bool hasState = step.number > 0;
+    for (int64_t key = 0; key < placement.chunksPerRank; ++key) {
+      if (!attends[query][key])
+        continue;
+      seconds += getPair(step, rank, query, key, 2 * partial);
+      if (hasState && step.getAttending(query, key).test(rank))
+        seconds += writer.getMoveSeconds(partial);
+      hasState = true;
+    }
   }
   return seconds;
 }

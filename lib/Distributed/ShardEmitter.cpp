@@ -539,27 +539,41 @@ Operation *ShardEmitter::emitCopy(TypeRange results) {
   return b.create(state);
 }
 
-ShardEmitter::Values ShardEmitter::emitIfMember(const llvm::BitVector &set,
-                                                ValueRange destinations,
-                                                ArrayRef<APFloat> nothing,
-                                                function_ref<Values()> emit) {
+ShardEmitter::Values
+ShardEmitter::emitIfMember(const llvm::BitVector &set, TypeRange types,
+                           function_ref<Values()> emit,
+                           function_ref<Values()> emitOther) {
   Value isMember = emitContains(set);
   if (!isMember)
     return emit();
-  auto branch = scf::IfOp::create(b, destinations.getTypes(), isMember,
-                                  /*withElseRegion=*/true);
+  auto branch = scf::IfOp::create(b, types, isMember, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
   scf::YieldOp::create(b, emit());
   b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, emitOther());
+  return branch.getResults();
+}
+
+ShardEmitter::Values ShardEmitter::emitFilled(ValueRange destinations,
+                                              ArrayRef<APFloat> contents) {
   Values filled;
-  for (auto [destination, value] : llvm::zip_equal(destinations, nothing)) {
+  for (auto [destination, value] : llvm::zip_equal(destinations, contents)) {
     Value scalar = arith::ConstantFloatOp::create(b, b.getF32Type(), value);
     filled.push_back(
         linalg::FillOp::create(b, scalar, destination).getResult(0));
   }
-  scf::YieldOp::create(b, filled);
-  return branch.getResults();
+  return filled;
+}
+
+ShardEmitter::Values ShardEmitter::emitCopied(ValueRange values,
+                                              ValueRange destinations) {
+  Values copied;
+  for (auto [value, destination] : llvm::zip_equal(values, destinations))
+    copied.push_back(bufferization::MaterializeInDestinationOp::create(
+                         b, destination.getType(), value, destination)
+                         .getResult());
+  return copied;
 }
 
 //===----------------------------------------------------------------------===//

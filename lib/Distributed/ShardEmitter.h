@@ -89,11 +89,14 @@ protected:
   /// The contents of results of queries of a rank that has no keys; results of
   /// keys are 0.
   virtual SmallVector<APFloat> getNothing() = 0;
+  /// Whether pairs go on from results of the same queries.
+  virtual bool doPairsGoOn() const { return false; }
   /// The results of a pair, of queries and then of keys. They go to
-  /// `destinations`. `isFirst` holds for one pair of each chunk of queries.
+  /// `destinations`. `isFirst` holds for one pair of each chunk of queries. If
+  /// pairs go on, this one does from `before` unless that is empty.
   virtual Values emitPair(ValueRange rows, KeyValues keys,
                           const ShardPlace &place, bool isFirst,
-                          ValueRange destinations) = 0;
+                          ValueRange destinations, ValueRange before) = 0;
   /// The results of queries, or of keys, of several pairs from the results of
   /// each. These are used nowhere else.
   virtual Values emitTotal(ArrayRef<Values> terms) = 0;
@@ -160,10 +163,14 @@ protected:
   /// A copy of the operation with other results. Its operands are to be
   /// changed.
   Operation *emitCopy(TypeRange results);
-  /// The results of `emit` on ranks in `set`. Other ranks fill `destinations`
-  /// with `nothing`.
-  Values emitIfMember(const llvm::BitVector &set, ValueRange destinations,
-                      ArrayRef<APFloat> nothing, function_ref<Values()> emit);
+  /// The results of `emit` on ranks in `set`, and of `emitOther` on others.
+  Values emitIfMember(const llvm::BitVector &set, TypeRange types,
+                      function_ref<Values()> emit,
+                      function_ref<Values()> emitOther);
+  /// `destinations`, filled with `contents`.
+  Values emitFilled(ValueRange destinations, ArrayRef<APFloat> contents);
+  /// `values` in `destinations`, which have the same types.
+  Values emitCopied(ValueRange values, ValueRange destinations);
   /// Sends `sent` from `senders` to ranks that are `distance` further, which
   /// are `receivers`. Others keep the contents of `destinations`; these are new
   /// if there are none.

@@ -43,6 +43,39 @@ func.func @overlap(%a: tensor<4xf32>, %o: tensor<4xf32>, %p: tensor<4xf32>) -> (
   return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
 }
 
+// Nor is anything copied that both branches of a condition write.
+
+// CHECK-LABEL: func.func @branch(
+// CHECK-SAME:    %{{[^ ]+}}: tensor<4xf32> {bufferization.writable = false},
+// CHECK-SAME:    %{{[^ ]+}}: tensor<4xf32> {attn.output, bufferization.writable = true}, %{{[^ ]+}}: i1) -> tensor<4xf32>
+// CHECK-NOT:     materialize_in_destination
+func.func @branch(%a: tensor<4xf32>, %o: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
+  %0 = scf.if %c -> (tensor<4xf32>) {
+    %r = linalg.exp ins(%a : tensor<4xf32>) outs(%o : tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %r : tensor<4xf32>
+  } else {
+    %r = linalg.abs ins(%a : tensor<4xf32>) outs(%o : tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %r : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+
+// Branches that write different arguments give a result of its own.
+
+// CHECK-LABEL: func.func @branches(
+// CHECK-SAME:    tensor<4xf32> {attn.output, bufferization.writable = true}) -> tensor<4xf32>
+// CHECK:         bufferization.materialize_in_destination
+func.func @branches(%a: tensor<4xf32>, %o: tensor<4xf32>, %p: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
+  %0 = scf.if %c -> (tensor<4xf32>) {
+    %r = linalg.exp ins(%a : tensor<4xf32>) outs(%o : tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %r : tensor<4xf32>
+  } else {
+    %r = linalg.abs ins(%a : tensor<4xf32>) outs(%p : tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %r : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+
 // Where an argument is read as well as written, the result is written to it
 // if it cannot be computed in place.
 

@@ -14,7 +14,7 @@
 // CHECK-SAME: %[[V:[^:]*]]: tensor<1x2x16x16xbf16> {attn.name = "v"}, %[[OUT:[^:]*]]: tensor<1x4x16x16xbf16>
 // CHECK-SAME: %[[U:[^:]*]]: tensor<4xf32>
 // CHECK-NOT: identity
-// CHECK: attn.merge {{.*}} -> tensor<1x4x16x16xf32>
+// CHECK: attn.attention {{.*}} state({{.*}} -> tensor<1x4x16x16xf32>
 // CHECK: %[[MIXED:.*]] = linalg.generic {indexing_maps = [#[[ROWS]], #[[HEADS]], #[[VALUES]], #[[ROWS]]],
 // CHECK-SAME: ins(%{{.*}}, %[[U]], %[[V]] : tensor<1x4x16x16xf32>,
 // CHECK: %[[RESULT:.*]] = bufferization.materialize_in_destination %[[MIXED]] in %[[OUT]]

@@ -4,7 +4,8 @@
 !t = tensor<1x2x64x16xbf16>
 !l = tensor<1x2x64xf32>
 
-// Rank r attends to the chunks of ranks up to r, and the chunk of rank 3 is sent to none.
+// Rank r attends to the chunks of ranks up to r, and the chunk of rank 3 is sent to none. Each step goes on from the
+// results of the steps before; ranks that do not attend copy them.
 // CHECK-LABEL: func @causal(
 // CHECK-SAME: %[[Q:[^:]*]]: tensor<1x2x16x16xbf16> {{[^%]*}}, %[[K:[^:]*]]: tensor<1x2x16x16xbf16> {{[^%]*}},
 // CHECK-SAME: %[[V:[^:]*]]: tensor<1x2x16x16xbf16> {{[^%]*}}, %[[OUT:[^:]*]]: tensor<1x2x16x16xbf16> {{[^%]*}},
@@ -26,21 +27,27 @@
 // CHECK:   %[[ATTENDS:.*]] = arith.cmpi uge, %[[RANK]], %{{.*}} : index
 // CHECK:   %[[STATE:.*]]:2 = scf.if %[[ATTENDS]] -> (tensor<1x2x16x16xf32>, tensor<1x2x16xf32>) {
 // CHECK:     %[[PARTIAL:.*]]:2 = attn.attention ins(%[[Q]], %[[S0]]#2, %[[S0]]#3 : {{.*}}) outs(%[[D:[^,]*]], %[[L:[^ ]*]] :
-// CHECK-SAME:  positions(
+// CHECK-SAME:  state(%[[S0]]#0, %[[S0]]#1 : {{.*}} positions(
 // CHECK:     scf.yield %[[PARTIAL]]#0, %[[PARTIAL]]#1
 // CHECK:   } else {
-// CHECK:     %[[NO_OUT:.*]] = linalg.fill ins({{.*}}) outs(%[[D]] : tensor<1x2x16x16xf32>)
-// CHECK:     %[[NO_LSE:.*]] = linalg.fill ins({{.*}}) outs(%[[L]] : tensor<1x2x16xf32>)
-// CHECK:     scf.yield %[[NO_OUT]], %[[NO_LSE]]
-// CHECK:   %[[MERGED:.*]]:2 = attn.merge ins(%[[S0]]#0, %[[STATE]]#0 : {{.*}} lses(%[[S0]]#1, %[[STATE]]#1 :
-// CHECK:   attn.overlap_yield %[[MERGED]]#0, %[[MERGED]]#1
+// CHECK:     %[[KEPT:.*]] = bufferization.materialize_in_destination %[[S0]]#0 in %[[D]]
+// CHECK:     %[[KEPT_LSE:.*]] = bufferization.materialize_in_destination %[[S0]]#1 in %[[L]]
+// CHECK:     scf.yield %[[KEPT]], %[[KEPT_LSE]]
+// CHECK-NOT: attn.merge
+// CHECK:   attn.overlap_yield %[[STATE]]#0, %[[STATE]]#1
 // CHECK: } and {
 // CHECK:   attn.comm.send_recv ins(%[[S0]]#2
-// CHECK: attn.overlap by streams
+// CHECK: %[[S2:.*]]:4 = attn.overlap by streams
+// CHECK-NOT: attn.merge
 // CHECK: } -> (tensor<1x2x16x16xf32>, tensor<1x2x16xf32>, tensor<1x2x16x16xbf16>, tensor<1x2x16x16xbf16>)
-// CHECK: %[[LAST:.*]]:2 = scf.if
-// CHECK: %[[RESULT:.*]] = attn.merge ins(%{{.*}}, %[[LAST]]#0 : {{.*}} outs(%[[OUT]] : tensor<1x2x16x16xbf16>)
-// CHECK: return %[[RESULT]]
+// CHECK: %[[LAST:.*]] = scf.if %{{.*}} -> (tensor<1x2x16x16xbf16>) {
+// CHECK:   attn.attention {{.*}} outs(%[[OUT]] : tensor<1x2x16x16xbf16>) state(%[[S2]]#0, %[[S2]]#1 :
+// CHECK: } else {
+// CHECK:   linalg.generic {{.*}} ins(%[[S2]]#0 : tensor<1x2x16x16xf32>) outs(%[[OUT]] : tensor<1x2x16x16xbf16>)
+// CHECK-NEXT: ^bb0(
+// CHECK-NEXT: arith.truncf
+// CHECK-NOT: attn.merge
+// CHECK: return %[[LAST]]
 func.func @causal(%q: !t, %k: !t, %v: !t, %out: !t, %sinks: tensor<2xf32>) -> !t {
   // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 10, one of them to 4, and send their keys 6 times}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) sinks(%sinks : tensor<2xf32>) mask(#attn.causal) -> !t

@@ -39,12 +39,15 @@
 // RING: %[[EARLIER:.*]] = linalg.generic {{.*}} ins(%[[CU]] : tensor<?xi32>)
 // RING: attn.overlap by streams {
 // RING:   scf.if
-// RING:     attn.attention {{.*}} sequences packed(%[[OWN]], %[[EARLIER]] : tensor<?xi32>, tensor<?xi32>) ->
+// RING:     attn.attention {{.*}} state({{.*}} sequences packed(%[[OWN]], %[[EARLIER]] : tensor<?xi32>, tensor<?xi32>) ->
 // RING-NOT: mask
-// RING: %[[MERGED:.*]] = attn.merge {{.*}} outs(%{{.*}} : tensor<1x2x16x16xf32>) -> tensor<1x2x16x16xf32>
-// RING: %[[BEGIN:.*]] = tensor.extract_slice %[[CU]][0] [1] [1]
-// RING: %[[BEHIND:.*]] = tensor.extract_slice %[[CU]][%{{.*}}] [1] [1]
-// RING: %[[RESULT:.*]] = linalg.generic {{.*}} ins(%[[MERGED]], %[[BEGIN]], %[[BEHIND]] : {{.*}} outs(%[[OUT]]
+// RING: %[[S2:.*]]:4 = attn.overlap by streams {
+// RING: %[[RESULT:.*]] = scf.if %{{.*}} -> (tensor<1x2x16x16xf32>) {
+// RING:   attn.attention {{.*}} outs(%[[OUT]] : {{.*}} state(%[[S2]]#0, %[[S2]]#1 :
+// RING: } else {
+// RING:   %[[BEGIN:.*]] = tensor.extract_slice %[[CU]][0] [1] [1]
+// RING:   %[[BEHIND:.*]] = tensor.extract_slice %[[CU]][%{{.*}}] [1] [1]
+// RING:   linalg.generic {{.*}} ins(%[[S2]]#0, %[[BEGIN]], %[[BEHIND]] : {{.*}} outs(%[[OUT]]
 // RING:   ^bb0(%[[VALUE:.*]]: f32, %[[LOW:.*]]: i32, %[[HIGH:.*]]: i32, %[[CONTENT:.*]]: f32):
 // RING:   %[[POSITION:.*]] = arith.addi %{{.*}}, %[[FIRST_WORD]]
 // RING:   %[[BELOW:.*]] = arith.cmpi slt, %[[POSITION]], %[[HIGH]]

@@ -42,17 +42,18 @@
 // CHECK: %[[HEAD_WORD:.*]] = arith.index_cast %[[HEAD]]
 // CHECK: %[[POSITIONS:.*]] = tensor.from_elements %[[QUERY_WORD]], %{{.*}}, %{{.*}}, %[[HEAD_WORD]], %c256_i32, %c512_i32
 // CHECK: attn.attention {{.*}} sinks(%[[OF_HEADS]] : tensor<4xf32>) positions(%[[POSITIONS]] : tensor<6xi32>) mask(#attn.causal)
+// CHECK-NOT: attn.merge
 // CHECK: scf.if
-// CHECK: attn.merge
-// CHECK: attn.merge
+// CHECK: attn.attention {{.*}} state(
 // CHECK: } and {
 // CHECK: %[[NEXT:.*]] = arith.remui %{{.*}}, %[[TWO]]
 // CHECK: %[[NEXT_FIRST:.*]] = arith.muli %[[NEXT]], %[[TWO]]
 // CHECK: %[[TO:.*]] = arith.addi %[[NEXT_FIRST]], %[[MEMBER]]
 // CHECK: attn.comm.send_recv ins(%[[KEY]] : {{.*}} to(%[[TO]]) from(%[[TO]])
 // CHECK: attn.comm.send_recv ins(%[[VALUE]] : {{.*}} to(%[[TO]]) from(%[[TO]])
-// CHECK: attn.merge
-// CHECK: attn.merge
+// CHECK-NOT: attn.merge
+// CHECK: tensor.insert_slice {{.*}} into tensor<2x4x128x32xbf16>
+// CHECK-NOT: attn.merge
 // CHECK: %[[RESULTS:.*]] = tensor.insert_slice {{.*}} into tensor<2x4x128x32xbf16>
 // CHECK: tensor.extract_slice %[[RESULTS]][0, 0, %[[POSITION]], 0] [2, 4, 64, 32]
 // CHECK: tensor.insert_slice {{.*}}[0, %[[HEAD]], 0, 0] [2, 4, 64, 32] {{.*}} into tensor<2x8x64x32xbf16>
@@ -97,7 +98,7 @@ func.func @attention(%q: !q, %k: !k, %v: !v, %sinks: tensor<8xf32>) -> !o {
 // CHECK-SAME: %[[Q:[^:]*]]: tensor<?x4x16x16xf32>
 // CHECK-SAME: %[[OUT:[^:]*]]: tensor<?x4x16x16xf32> {attn.name = "out"}, %[[LSE:[^:]*]]: tensor<?x4x16xf32> {attn.name = "lse"}
 // CHECK: attn.comm.send_recv {{.*}} -> tensor<?x2x16x16xf32>
-// CHECK: attn.merge
+// CHECK: attn.attention {{.*}} state(
 // CHECK: attn.comm.send_recv {{.*}} -> tensor<?x2x16x16xf32>
 // CHECK: bufferization.materialize_in_destination %{{.*}} in %[[OUT]]
 // CHECK: attn.comm.send_recv {{.*}} -> tensor<?x2x16xf32>

@@ -5,8 +5,10 @@
 !l = tensor<1x2x64xf32>
 
 // Of 4 chunks, rank 0 has 0 and 3, and rank 1 has 1 and 2. With their own keys, queries of the second chunk attend to
-// both chunks. Then rank 1 attends to chunk 0 with both, and rank 0 to chunks 1 and 2 with the second one.
+// both chunks. Then rank 1 attends to chunk 0 with both, and rank 0 to chunks 1 and 2 with the second one. Each chunk
+// of queries has results of its own, from which attention goes on.
 // CHECK-LABEL: func @causal(
+// CHECK-NOT: attn.merge
 // CHECK-SAME: %[[Q:[^:]*]]: tensor<1x2x32x16xf32> {{[^%]*}}, %[[K:[^:]*]]: tensor<1x2x32x16xf32> {{[^%]*}},
 // CHECK-SAME: %[[V:[^:]*]]: tensor<1x2x32x16xf32> {{[^%]*}}, %[[OUT:[^:]*]]: tensor<1x2x32x16xf32> {{[^%]*}},
 // CHECK-SAME: %[[LSE:[^:]*]]: tensor<1x2x32xf32>
@@ -21,26 +23,26 @@
 // CHECK:   tensor.from_elements %[[WORD]], %[[WORD]]
 // CHECK:   %[[A00:.*]]:2 = attn.attention ins(%[[Q0]], %[[K0]],
 // CHECK:   %[[Q1:.*]] = tensor.extract_slice %[[Q]][0, 0, 16, 0] [1, 2, 16, 16] [1, 1, 1, 1]
+// CHECK:   %[[K1:.*]] = tensor.extract_slice %[[K]][0, 0, 16, 0] [1, 2, 16, 16] [1, 1, 1, 1]
 // CHECK:   %[[CHUNK:.*]] = arith.subi %[[LAST]], %[[RANK]] : index
 // CHECK:   arith.muli %[[CHUNK]], %[[LENGTH]] : index
-// CHECK:   %[[A10:.*]]:2 = attn.attention ins(%[[Q1]], %[[K0]],
-// CHECK:   %[[K1:.*]] = tensor.extract_slice %[[K]][0, 0, 16, 0] [1, 2, 16, 16] [1, 1, 1, 1]
 // CHECK:   %[[A11:.*]]:2 = attn.attention ins(%[[Q1]], %[[K1]],
-// CHECK:   %[[M1:.*]]:2 = attn.merge ins(%[[A10]]#0, %[[A11]]#0 :
-// CHECK:   attn.overlap_yield %[[A00]]#0, %[[A00]]#1, %[[M1]]#0, %[[M1]]#1
+// CHECK:   %[[A10:.*]]:2 = attn.attention ins(%[[Q1]], %[[K0]], {{.*}} state(%[[A11]]#0, %[[A11]]#1 :
+// CHECK:   attn.overlap_yield %[[A00]]#0, %[[A00]]#1, %[[A10]]#0, %[[A10]]#1
 // CHECK: } and {
 // CHECK:   attn.comm.send_recv ins(%[[K]] : tensor<1x2x32x16xf32>)
 // CHECK:   attn.comm.send_recv ins(%[[V]] : tensor<1x2x32x16xf32>)
 // CHECK: %[[OUT0:.*]] = tensor.extract_slice %[[OUT]][0, 0, 0, 0] [1, 2, 16, 16] [1, 1, 1, 1]
 // CHECK: %[[IS_BEHIND:.*]] = arith.cmpi uge, %[[RANK]],
-// CHECK: %[[P00:.*]]:2 = scf.if %[[IS_BEHIND]]
-// CHECK: %[[R0:.*]]:2 = attn.merge ins(%[[S0]]#0, %[[P00]]#0 : {{.*}} outs(%[[OUT0]],
+// CHECK: %[[R0:.*]]:2 = scf.if %[[IS_BEHIND]]
+// CHECK:   attn.attention {{.*}} outs(%[[OUT0]], {{.*}} state(%[[S0]]#0, %[[S0]]#1 :
+// CHECK:   bufferization.materialize_in_destination %[[S0]]#0 in %[[OUT0]]
 // CHECK: %[[WITH0:.*]] = tensor.insert_slice %[[R0]]#0 into %[[OUT]][0, 0, 0, 0]
 // CHECK: %[[LSE0:.*]] = tensor.insert_slice %[[R0]]#1 into %[[LSE]][0, 0, 0]
-// CHECK: %[[P10:.*]]:2 = attn.attention
 // CHECK: %[[IS_BEFORE:.*]] = arith.cmpi ult, %[[RANK]],
 // CHECK: %[[P11:.*]]:2 = scf.if %[[IS_BEFORE]]
-// CHECK: %[[R1:.*]]:2 = attn.merge ins(%[[S0]]#2, %[[P10]]#0, %[[P11]]#0 :
+// CHECK:   attn.attention {{.*}} state(%[[S0]]#2, %[[S0]]#3 :
+// CHECK: %[[R1:.*]]:2 = attn.attention {{.*}} state(%[[P11]]#0, %[[P11]]#1 :
 // CHECK: %[[RESULT:.*]] = tensor.insert_slice %[[R1]]#0 into %[[WITH0]][0, 0, 16, 0]
 // CHECK: %[[RESULT_LSE:.*]] = tensor.insert_slice %[[R1]]#1 into %[[LSE0]][0, 0, 16]
 // CHECK: return %[[RESULT]], %[[RESULT_LSE]]
@@ -57,8 +59,12 @@ func.func @causal(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l) -> (!t, !l) {
 // The ends of a chunk in the middle are all that ranks need of each other: chunk 1 attends to chunk 0, and chunk 3 to 2.
 // The queries of the second slot of rank 1 have all they need before.
 // CHECK-LABEL: func @window(
-// CHECK: attn.overlap
-// CHECK: attn.merge
+// CHECK: %[[S0:.*]]:6 = attn.overlap
+// CHECK-NOT: attn.merge
+// CHECK: scf.if
+// CHECK: attn.attention {{.*}} state(%[[S0]]#0, %[[S0]]#1 :
+// CHECK: scf.if
+// CHECK: attn.attention {{.*}} state(%[[S0]]#2, %[[S0]]#3 :
 // CHECK: tensor.insert_slice
 func.func @window(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
   // expected-remark @below {{ring of 2 ranks: 2 of 2 steps; of 16 pairs of chunks, ranks attend to 7, one of them to 4, and send their keys 2 times}}

@@ -70,7 +70,7 @@ def AttnShardAttentionPass
     Ranks have the chunks of `ring`. In step `t`, rank `r` computes one pair of chunks: of
     its queries and the keys of rank `r - t`, modulo `ranks`, or, as a helper, of the
     queries of rank `r - t` and its own keys. A helper returns the results, in f32, to the
-    owner of the queries, which merges them. Each pair that the mask reaches is computed
+    owner of the queries, which merges them with its own. Each pair that the mask reaches is computed
     once. If the mask reaches only one of the pairs `(i, j)` and `(j, i)`, either rank can
     compute it: the schedule gives each rank as few pairs as the mask permits. A causal mask
     has `ranks / 2 + 1` steps, rounded down, and at most so many pairs of a rank. Without a
@@ -128,7 +128,9 @@ def AttnShardAttentionPass
     of which `positions` with `dropout_only` have the first head.
 
     In a ring, the next chunk travels while a rank attends to the present one
-    (`attn.overlap`), and `attn.merge` combines the results of all steps.
+    (`attn.overlap`). Attention goes on from the results of the steps before (`state`); ranks
+    that do not attend in a step copy theirs. `attn.merge` combines results of several ranks
+    alone, with `lightseq` and `distattention`.
     The method `ring` is ring attention (Liu et al. 2023). Its partial results are f32.
     A window reaches only some rows of the chunks of other ranks: of keys and values, and of
     their gradients, a `ring` sends the rows that the mask of static lengths needs of any chunk,
@@ -174,14 +176,14 @@ def AttnShardAttentionPass
     %1:4 = attn.overlap by streams {
       %attends = arith.cmpi uge, %rank, %one : index
       %2:2 = scf.if %attends {
-        %out, %lse = attn.attention ins(%q, %0#2, %0#3 : ...) ...
+        %out, %lse = attn.attention ins(%q, %0#2, %0#3 : ...) outs(%d, %l : ...)
+            state(%0#0, %0#1 : ...) ...
         scf.yield %out, %lse : ...
       } else {
-        %no_out = linalg.fill ins(%zero : f32) outs(...)
-        %no_lse = linalg.fill ins(%minus_infinity : f32) outs(...)
-        scf.yield %no_out, %no_lse : ...
+        %out = bufferization.materialize_in_destination %0#0 in %d : ...
+        %lse = bufferization.materialize_in_destination %0#1 in %l : ...
+        scf.yield %out, %lse : ...
       }
-      %3:2 = attn.merge ins(%0#0, %2#0 : ...) lses(%0#1, %2#1 : ...) ...
       ...
     ```
 
