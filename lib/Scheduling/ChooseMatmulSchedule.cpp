@@ -24,20 +24,25 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-bool attn::readsMatrix(MatmulOp op) {
+/// Whether the epilogue of `op` reads an element at each of the positions that
+/// its arguments with these numbers stand for.
+static bool readsAt(MatmulOp op, ArrayRef<unsigned> positions) {
   Region &epilogue = op.getEpilogue();
   return !epilogue.empty() &&
          epilogue
              .walk([&](tensor::ExtractOp extract) {
-               return llvm::is_contained(extract.getIndices(),
-                                         epilogue.getArgument(2)) &&
-                              llvm::is_contained(extract.getIndices(),
-                                                 epilogue.getArgument(3))
-                          ? WalkResult::interrupt()
-                          : WalkResult::advance();
+               bool reads = llvm::all_of(positions, [&](unsigned position) {
+                 return llvm::is_contained(extract.getIndices(),
+                                           epilogue.getArgument(position));
+               });
+               return reads ? WalkResult::interrupt() : WalkResult::advance();
              })
              .wasInterrupted();
 }
+
+bool attn::readsMatrix(MatmulOp op) { return readsAt(op, {2, 3}); }
+
+bool attn::readsColumns(MatmulOp op) { return readsAt(op, {3}); }
 
 int64_t attn::getMatmulColumnTile(MatmulOp op, int64_t maxTile) {
   // Tiles are staged and stored in blocks of this many columns.

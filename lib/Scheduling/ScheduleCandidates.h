@@ -100,6 +100,10 @@ int64_t getMatmulColumnTile(MatmulOp op, int64_t maxTile);
 /// result.
 bool readsMatrix(MatmulOp op);
 
+/// Whether the epilogue of a matmul reads an element for each column of the
+/// result, at least.
+bool readsColumns(MatmulOp op);
+
 /// The candidate with which attention or a gradient takes least time, by the
 /// model of its kernels; `std::nullopt` without candidates or model.
 std::optional<ScheduleChoice>

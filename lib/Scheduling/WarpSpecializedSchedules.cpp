@@ -688,9 +688,15 @@ static ScheduleAttrInterface getMatmulSchedule(MatmulOp op,
   // the inputs that 132 CTAs read at a time stay in L2.
   constexpr int64_t interleave = 16;
   int64_t rowTile = consumers * warpgroupRows;
-  // The most columns that fit next to the elements that an epilogue reads.
-  int64_t columnTile = getMatmulColumnTile(
-      op, readsMatrix(op) ? maxColumnTile / 2 : maxColumnTile);
+  // The most columns that fit next to the elements that an epilogue reads. With
+  // results of f32, which leave no registers of the accumulator free, elements
+  // of columns take as many as half of it: 256 columns spill 396 bytes.
+  int64_t maxTile = maxColumnTile;
+  if (readsMatrix(op))
+    maxTile /= 2;
+  else if (readsColumns(op) && getElementTypeOrSelf(op.getOut()).isF32())
+    maxTile = maxTile * 3 / 4;
+  int64_t columnTile = getMatmulColumnTile(op, maxTile);
   int64_t stageBytes = elementBytes * depthTile * (rowTile + columnTile);
   int64_t storeBytes = storeStages * elementBytes * rowTile * columnUnit;
   attn_tile::MatmulWarpSpecializedParameters parameters;

@@ -29,6 +29,7 @@ func.func @on_gpus(%q: tensor<2x32x8xf32>, %k: tensor<2x8x32xf32>, %v: tensor<2x
   %oe = tensor.empty() : tensor<2x32x8xf32>
   %z = arith.constant 0.0 : f32
   %o0 = linalg.fill ins(%z : f32) outs(%oe : tensor<2x32x8xf32>) -> tensor<2x32x8xf32>
+  // expected-remark @below {{raised causal linear attention of 2 query heads}}
   %o = linalg.batch_matmul ins(%w, %v : tensor<2x32x32xf32>, tensor<2x32x8xf32>)
       outs(%o0 : tensor<2x32x8xf32>) -> tensor<2x32x8xf32>
   return %o : tensor<2x32x8xf32>
