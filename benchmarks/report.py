@@ -611,7 +611,7 @@ def linear_table(cases):
         header = ["kind", "head dim", "tokens", "Attn", "rate", "fla-core", "date"]
         title = f"{LINEAR_MODES[mode]}, {heads} head{'s' * (heads != 1)}, {device}:"
         stamped = stamp([rows for _, rows in group])
-        lines += ["", f"{title} {stamped}", "", *make_table(header, table)]
+        lines += ["", *fill(f"{title} {stamped}"), "", *make_table(header, table)]
     return [*lines, ""]
 
 

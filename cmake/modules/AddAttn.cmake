@@ -14,8 +14,8 @@
 
 include(GNUInstallDirs)
 
-# Upstream headers that at least five sources include. Parsing them takes most of
-# the time that a source compiles. They hold no header of the project, so that a
+# Upstream headers that many sources read. Parsing them takes most of the time
+# that a source compiles. They hold no header of the project, so that a
 # change of the project never builds them again. clang-tidy reads sources without
 # them: a source has to include what it uses.
 set(attn_upstream_headers

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -54,9 +55,17 @@ SmallVector<Value> attn::getScoreFactors(Region &scoreMod) {
     factors.push_back(isFirst ? product.getRhs() : product.getLhs());
     value = isFirst ? product.getLhs() : product.getRhs();
   }
+  // Constants become part of the constant scale.
+  auto isConstant = [](Value factor) {
+    return matchPattern(factor, m_Constant());
+  };
+  if (llvm::all_of(factors, isConstant))
+    return {};
   return factors;
 }
 
-bool attn::changesSingleScores(Region &scoreMod) {
-  return !scoreMod.empty() && getScoreFactors(scoreMod).empty();
+bool attn::changesSingleScores(AttentionOpInterface op) {
+  Region &scoreMod = op.getScoreMod();
+  return !scoreMod.empty() && (op.getScaleOrDefault() < minTileScale ||
+                               getScoreFactors(scoreMod).empty());
 }

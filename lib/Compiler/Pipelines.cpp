@@ -107,6 +107,9 @@ void attn::buildBufferizationPipeline(
   pm.addPass(createAttnDecomposeLinalgPass());
   addCleanup(pm);
   pm.addPass(createAttnResultsToArgumentsPass());
+  // Both branches of a condition may write the same empty tensor. The pass
+  // replaces one of its uses at a time.
+  pm.addPass(bufferization::createEmptyTensorEliminationPass());
   pm.addPass(bufferization::createEmptyTensorEliminationPass());
   pm.addPass(createAttnBufferizePass());
   addCleanup(pm);

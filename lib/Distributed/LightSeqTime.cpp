@@ -121,7 +121,8 @@ void LightSeqWriter::addComputation(const LightSeqStep &step, bool isLast) {
       moved += step.owners.test(rank) ? read : kept;
     if (hasHelpers && !step.helpers.test(rank))
       moved += nothing;
-    return seconds + ofPair + writer.getMoveSeconds(moved);
+    double ofMoves = moved > 0 ? writer.getMoveSeconds(moved) : 0;
+    return seconds + ofPair + ofMoves;
   });
 }
 

@@ -60,7 +60,7 @@ void AttentionBytes::repeatHeads(AttentionOpInterface op, int64_t headParts) {
   valueF32 *= getCopies(op.getValue());
 }
 
-/// The most chunks of which all pairs are analysed, in about 0.1 ms each.
+/// The most chunks of which all pairs are analysed.
 static constexpr int64_t mostAnalysedChunks = 64;
 /// Of more chunks, pairs of which kernels visit so few scores: a tile that is
 /// in two chunks may be all that they visit.

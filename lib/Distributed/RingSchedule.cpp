@@ -12,6 +12,10 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
+#include <optional>
+#include <queue>
+#include <utility>
+
 using namespace mlir;
 using namespace mlir::attn;
 
@@ -66,17 +70,17 @@ public:
   ChunkFinder(const MaskAnalysis::Positions &positions, int64_t chunks,
               ChunkPredicate restrict, const ReachableChunks *candidates);
 
-  ReachableChunks find() {
-    search({0, chunks}, {0, chunks});
-    return std::move(reachable);
-  }
+  ReachableChunks find();
 
 private:
+  /// Pairs of chunks of some queries and of some keys.
+  using Rectangle = std::pair<ChunkInterval, ChunkInterval>;
+
   bool hasCandidates(ChunkInterval ofQueries, ChunkInterval ofKeys) const;
   /// Whether it is proved that the predicate, or its negation, holds for none
   /// of the positions.
   bool isNever(ChunkInterval ofQueries, ChunkInterval ofKeys, bool negated);
-  void search(ChunkInterval ofQueries, ChunkInterval ofKeys);
+  void visit(Rectangle pairs);
 
   const MaskAnalysis::Positions &positions;
   int64_t chunks;
@@ -85,6 +89,9 @@ private:
   std::optional<ChunkConditions> ofQuery, ofKey;
   WorkBudget total{maxWork};
   ReachableChunks reachable;
+  /// Rectangles in the order in which they are visited: large ones first, which
+  /// prove most if work ends early.
+  std::queue<Rectangle> waiting;
 };
 } // namespace
 
@@ -125,22 +132,35 @@ bool ChunkFinder::isNever(ChunkInterval ofQueries, ChunkInterval ofKeys,
   return analysis.isNever();
 }
 
-void ChunkFinder::search(ChunkInterval ofQueries, ChunkInterval ofKeys) {
-  if (total.isExhausted() || !hasCandidates(ofQueries, ofKeys))
+ReachableChunks ChunkFinder::find() {
+  waiting.push({{0, chunks}, {0, chunks}});
+  while (!waiting.empty() && !total.isExhausted()) {
+    visit(waiting.front());
+    waiting.pop();
+  }
+  return std::move(reachable);
+}
+
+void ChunkFinder::visit(Rectangle pairs) {
+  auto [ofQueries, ofKeys] = pairs;
+  if (!hasCandidates(ofQueries, ofKeys))
     return;
-  if (isNever(ofQueries, ofKeys, /*negated=*/false)) {
+  // Few pairs are not worth the work of their rectangle.
+  int64_t numPairs = ofQueries.size() * ofKeys.size();
+  bool isAnalysed = numPairs == 1 || numPairs > 4;
+  if (isAnalysed && isNever(ofQueries, ofKeys, /*negated=*/false)) {
     for (int64_t query = ofQueries.begin; query < ofQueries.end; ++query)
       for (int64_t key = ofKeys.begin; key < ofKeys.end; ++key)
         if (!candidates || (*candidates)[query].test(key))
           reachable[query].reset(key);
     return;
   }
-  if ((ofQueries.size() == 1 && ofKeys.size() == 1) ||
-      isNever(ofQueries, ofKeys, /*negated=*/true))
+  if (numPairs == 1 ||
+      (isAnalysed && isNever(ofQueries, ofKeys, /*negated=*/true)))
     return;
   for (ChunkInterval query : ofQueries.split())
     for (ChunkInterval key : ofKeys.split())
-      search(query, key);
+      waiting.push({query, key});
 }
 
 ReachableChunks attn::findChunksOf(const MaskAnalysis::Positions &positions,

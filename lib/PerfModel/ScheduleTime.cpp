@@ -50,7 +50,7 @@ static double overlap(std::initializer_list<double> cycles, double power) {
 /// Work of the score_mod in kernels of attention, whose softmax scale takes a
 /// factor of all scores.
 static attn::ScoreWork countScoreModWork(attn::AttentionOpInterface op) {
-  return attn::changesSingleScores(op.getScoreMod())
+  return attn::changesSingleScores(op)
              ? attn::countScoreWork(op.getScoreMod())
              : attn::ScoreWork();
 }

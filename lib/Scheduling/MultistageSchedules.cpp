@@ -82,7 +82,7 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   bounds.maxKeyTile = maxKeyTile;
   bounds.sharedBytes = getTileBytes(device);
   // Where there is nothing but a named mask, tiles may be somewhat larger.
-  bool isPlain = hasFewRanges && !changesSingleScores(op.getScoreMod()) &&
+  bool isPlain = hasFewRanges && !changesSingleScores(op) &&
                  op.getMaskMod().empty() && op.getQueryRegion().empty() &&
                  op.getEpilogue().empty() && !op.hasDropout() &&
                  !op.readsKeyLengths() && !op.getIdentity() && !op.getSinks() &&

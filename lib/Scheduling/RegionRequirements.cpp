@@ -75,7 +75,7 @@ bool attn::canStageScores(AttentionOp op) {
 bool attn::readsElements(AttentionOp op) {
   Region &region = op.getScoreMod();
   // Reads of factors of all scores happen once for each work item.
-  if (!changesSingleScores(region))
+  if (!changesSingleScores(op))
     return false;
   auto isShared = [&](Value index) {
     if (index.getParentRegion() != &region)

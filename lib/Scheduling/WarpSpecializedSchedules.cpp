@@ -147,7 +147,7 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile,
     bounds.registers -= 24;
   if (readsMaskMod && !readsBits && countPositionTables(op.getMaskMod()) > 1)
     bounds.registers -= computesFromKeyReads(op.getMaskMod()) ? 32 : 16;
-  if (readsMaskMod && op.hasDropout() && changesSingleScores(op.getScoreMod()))
+  if (readsMaskMod && op.hasDropout() && changesSingleScores(op))
     bounds.registers -= 32;
   // Where keep masks are read, dropped probabilities are cleared in the step
   // after (`attn-tile-software-pipeline-kv-loop`), so that P of two steps is
@@ -258,8 +258,7 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForBlocks() {
   BlockSize block = getReadBlock(op.getMaskMod());
   if (op.readsKeyLengths() || block.rows != warpgroupRows ||
       block.columns != keyTile || op.getQKHeadDim() != headDim ||
-      op.getVHeadDim() != headDim || changesSingleScores(op.getScoreMod()) ||
-      op.hasDropout())
+      op.getVHeadDim() != headDim || changesSingleScores(op) || op.hasDropout())
     return std::nullopt;
   KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
   bounds.maxKeyTile = keyTile;

@@ -224,12 +224,37 @@ func.func @empty_nested(%x: tensor<8xf32>, %n: tensor<?xf32>) -> tensor<8xf32> {
 // Both branches of a condition write the destination of the result: nothing is copied.
 
 // CHECK-LABEL: func.func @branches_to_destination(
+// CHECK-NOT:     -> memref
 // CHECK-NOT:     memref.alloc
 // CHECK:         scf.if
 // CHECK-NOT:     memref.alloc
-// CHECK:         return
+// CHECK-NOT:     linalg.copy
+// CHECK:         return{{$}}
 func.func @branches_to_destination(%a: tensor<4xf32>, %o: tensor<4xf32>, %flag: tensor<i1>) -> tensor<4xf32> {
   %c = tensor.extract %flag[] : tensor<i1>
+  %0 = scf.if %c -> (tensor<4xf32>) {
+    %r = linalg.exp ins(%a : tensor<4xf32>) outs(%o : tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %r : tensor<4xf32>
+  } else {
+    %r = linalg.abs ins(%a : tensor<4xf32>) outs(%o : tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %r : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+
+// The same with a new result, which becomes an argument.
+
+// CHECK-LABEL: func.func @branches_to_new_destination(
+// CHECK-NOT:     -> memref
+// CHECK-NOT:     memref.alloc
+// CHECK:         scf.if
+// CHECK:           linalg.exp ins(%arg0 : {{.*}}) outs(%arg2 :
+// CHECK:           linalg.abs ins(%arg0 : {{.*}}) outs(%arg2 :
+// CHECK-NOT:     linalg.copy
+// CHECK:         return{{$}}
+func.func @branches_to_new_destination(%a: tensor<4xf32>, %flag: tensor<i1>) -> tensor<4xf32> {
+  %c = tensor.extract %flag[] : tensor<i1>
+  %o = tensor.empty() : tensor<4xf32>
   %0 = scf.if %c -> (tensor<4xf32>) {
     %r = linalg.exp ins(%a : tensor<4xf32>) outs(%o : tensor<4xf32>) -> tensor<4xf32>
     scf.yield %r : tensor<4xf32>

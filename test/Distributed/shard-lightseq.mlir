@@ -170,7 +170,7 @@ func.func @dynamic(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 
 !t = tensor<1x2x1024x16xbf16>
 
-// Of the results that come back in eight of nine steps, four are merged at once, and the others in the end.
+// Of the results that come back in seven of nine steps, four are merged at once, and the others in the end.
 // CHECK-LABEL: func @many(
 // MANY-LABEL: func @many(
 // MANY: attn.merge ins(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} : tensor

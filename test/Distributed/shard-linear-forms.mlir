@@ -113,7 +113,7 @@ func.func @whole_blocks(%q: !t, %k: !t, %v: !t, %lengths: !l, %out: !t) -> !t {
 // CHECK:   %[[I:.*]] = linalg.index 2 : index
 // CHECK:   arith.addi %[[I]], %[[FIRST]] : index
 // CHECK-NOT: attn.comm.all_gather
-// CHECK: attn.linear_attention ins(%[[QF]], {{.*}} causal local_blocks(8) -> tensor<2x2x16x16xf32>
+// CHECK: attn.linear_attention ins(%[[QF]], {{.*}} causal scale(2.500000e-01) local_blocks(8) -> tensor<2x2x16x16xf32>
 // CHECK-NEXT: return
 func.func @whole_blocks_of_features(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
   %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal local_blocks(8) feature {

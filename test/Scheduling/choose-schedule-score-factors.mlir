@@ -11,7 +11,8 @@ func.func @plain(%q: tensor<4x16x4096x128xf8E4M3FN>, %o: tensor<4x16x4096x128xbf
 
 // CHECK-LABEL: func @scales
 // CHECK:         schedule(#[[CHOSEN]])
-func.func @scales(%q: tensor<4x16x4096x128xf8E4M3FN>, %o: tensor<4x16x4096x128xbf16>, %qs: tensor<4x8xf32>, %ks: tensor<4x8xf32>) -> tensor<4x16x4096x128xbf16> {
+func.func @scales(%q: tensor<4x16x4096x128xf8E4M3FN>, %o: tensor<4x16x4096x128xbf16>, %qs: tensor<4x8xf32>,
+    %ks: tensor<4x8xf32>) -> tensor<4x16x4096x128xbf16> {
   %r = attn.attention ins(%q, %q, %q : tensor<4x16x4096x128xf8E4M3FN>, tensor<4x16x4096x128xf8E4M3FN>, tensor<4x16x4096x128xf8E4M3FN>)
       outs(%o : tensor<4x16x4096x128xbf16>)
       score_mod {

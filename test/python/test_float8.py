@@ -256,6 +256,21 @@ def test_scales_of_any_sign_and_size(dtype, queries, sinks):
     torch.testing.assert_close(lse.double(), expected_lse, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [E4M3, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("descale", [8.0, 40.0, 150.0, 800.0, 3e3, 1e5])
+def test_scores_of_which_sums_are_rounded(dtype, descale):
+    """Probabilities are multiplied by a power of two, whose logarithm is added to maxima from 1e6 to 1e12."""
+    q = torch.full((1, 2, 5, 64), 300.0).to(dtype)
+    k = torch.zeros(1, 2, 40, 64)
+    k[:, :, 17] = 448.0
+    k[:, :, 30] = 447.0
+    v = make(1, 2, 40, 64, seed=2)
+    out = sdpa(q, k.to(E4M3), v, k_descale=torch.tensor(descale))
+    expected = v[:, :, [17, 30]].double().mean(2, keepdim=True).expand_as(out)
+    # Both keys are the same number of 8 bits.
+    check(out, expected)
+
+
 def test_scales_that_are_not_a_number():
     q, k, v = (make(1, 2, 40, 64, seed=seed) for seed in range(3))
     out = sdpa(q, k, v, k_descale=torch.tensor([[math.nan, 1.0]]))

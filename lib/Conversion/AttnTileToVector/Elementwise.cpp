@@ -14,8 +14,10 @@
 #include "TileEmitter.h"
 #include "attn/Analysis/BoundedReads.h"
 #include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <functional>
 #include <limits>

@@ -20,11 +20,14 @@
 #include "attn/Analysis/ScoreRange.h"
 #include "attn/Conversion/AttnToAttnTile/StreamingOpInterfaceImpl.h"
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/TypeUtilities.h"
 
 #include <cmath>
+#include <optional>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -103,6 +106,9 @@ private:
   Value emitReference(Value rowMax, Value oldReference);
   /// The exponents of two of the probabilities of `scores`, and the rescale
   /// factor when row maxima grow from `oldMax` to `newMax`, which are finite.
+  /// What is added to scaled scores: the negated maximum and `shift`, so that
+  /// the probability of the maximum is at most 2^shift.
+  Value emitShiftedNegation(Value scaledMax);
   std::pair<Value, Value> emitExponents(Value scores, Value oldMax,
                                         Value newMax);
   /// The row sum of each row, and the output of the softmax.
@@ -376,6 +382,22 @@ Type TileSoftmax::getProbabilityType(Value values) {
   return isFloat8(element) ? Float8E4M3FNType::get(b.getContext()) : element;
 }
 
+Value TileSoftmax::emitShiftedNegation(Value scaledMax) {
+  Value negated = arith::NegFOp::create(b, scaledMax);
+  if (shift == 0)
+    return negated;
+  Value added = b.splat(tile.queryTile, shift);
+  Value shifted = arith::AddFOp::create(b, negated, added);
+  if (!tile.factors)
+    return shifted;
+  // With an irregular factor the maximum may be so large that the sum is
+  // rounded, and probabilities would exceed their type.
+  Value difference = arith::AddFOp::create(b, shifted, scaledMax);
+  Value exceeds =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, difference, added);
+  return arith::SelectOp::create(b, exceeds, negated, shifted);
+}
+
 std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
                                                    Value newMax) {
   Value factor = splatExponentScale(tile.queryTile);
@@ -384,13 +406,9 @@ std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
   };
   // One fused multiply-subtract for each element.
   auto emitFused = [&](Value minuend, Value scaledMax) -> Value {
-    Value negated = arith::NegFOp::create(b, scaledMax);
-    if (shift != 0)
-      negated =
-          arith::AddFOp::create(b, negated, b.splat(tile.queryTile, shift));
     return math::FmaOp::create(
         b, minuend, splatExponentScale({tile.queryTile, tile.keyTile}),
-        broadcastRows(negated, tile.keyTile));
+        broadcastRows(emitShiftedNegation(scaledMax), tile.keyTile));
   };
   if (!mayScoresBeLarge) {
     Value scaledMax = scale(newMax);

@@ -29,14 +29,13 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <optional>
 
 using namespace mlir;
 using namespace mlir::attn;
-
-/// The smallest factor, and the inverse of the largest one, that moves from the
-/// scores into `StreamedTile::scoreFactor`.
-static constexpr double minTileScale = 1e-9;
 
 namespace {
 /// Writes the kernel of one operation.

@@ -46,7 +46,7 @@ _WHERES = {
 _MOVES = (*_VIEWS, *_EXPANDS, *_SQUEEZES, *_PERMUTATIONS)
 # Columns of ones whose product with scores is their sum: kernels have head dims that are multiples of it.
 _COLUMNS_OF_SUM = 8
-# The largest head dims of kernels on GPUs, of 16 bits and of f32, and the number of which head dims there are multiples.
+# The largest head dims of kernels on GPUs, of 16 bits and of f32, and the number of which head dims are multiples.
 _MAX_HEAD_DIM_OF_GPU, _MAX_HEAD_DIM_OF_GPU_IN_F32, _HEAD_DIM_UNIT_OF_GPU = 256, 192, 8
 # How far a constant may be from a power of a decay, relatively.
 _DECAY_TOLERANCE = 1e-4
@@ -403,7 +403,7 @@ class LinearImporter(_Importer):
         largest = _MAX_HEAD_DIM_OF_GPU_IN_F32 if query.dtype == torch.float32 else _MAX_HEAD_DIM_OF_GPU
         for dim in (key_dim, value_dim):
             if query.device.type == "cuda" and (dim % _HEAD_DIM_UNIT_OF_GPU or dim > largest):
-                raise _Mismatch(f"there are no kernels of linear attention for the head dim {dim} on GPUs in {query.dtype}")
+                raise _Mismatch(f"GPUs have no kernels of linear attention for the head dim {dim} in {query.dtype}")
         return _Linear(attention, node, is_sum, causal, decays, rows, columns)
 
     def scores_of(self, found: _Linear) -> Node:

@@ -389,7 +389,7 @@ def _check_form(form: Form, q: Tensor, beta: Optional[Tensor], cu_seqlens: Optio
         if beta is not None:
             raise AttnError("normalize=True does not go with beta: the delta rule has no sum of scores")
     if form.local_block is not None:
-        if not isinstance(form.local_block, int) or not 1 <= form.local_block < 1 << 31:
+        if not hasattr(form.local_block, "__index__") or not 1 <= form.local_block < 1 << 31:
             raise AttnError(f"block is {form.local_block}; it must be a whole number from 1 to {(1 << 31) - 1}")
         if has_states:
             raise AttnError(
@@ -453,12 +453,13 @@ def _check_in_place(state: Optional[Tensor], inputs: Sequence[Optional[Tensor]])
 
 
 def _is_of_integers(tensor: Tensor) -> bool:
-    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+    """Whether the nearest numbers of 32 bits can be computed."""
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype in (torch.bool, torch.uint64))
 
 
 def _to_int32(tensor: Tensor) -> Tensor:
     """The nearest numbers of 32 bits: lengths and boundaries beyond them mean the same as these."""
-    if tensor.dtype in (torch.int64, torch.uint32, torch.uint64):
+    if tensor.dtype in (torch.int64, torch.uint32):
         # Not all operations have unsigned numbers.
         limits = torch.iinfo(torch.int32)
         tensor = tensor.to(torch.int64).clamp(limits.min, limits.max)
@@ -527,7 +528,7 @@ def attend_linearly(
     q, k, v = convert_by_autocast(q, k, v)
     if not causal and (g is not None or beta is not None):
         raise AttnError(f"{'g' if g is not None else 'beta'} needs causal=True")
-    if not isinstance(chunk_size, int) or chunk_size not in (8, 16, 32, 64, 128, 256):
+    if not hasattr(chunk_size, "__index__") or chunk_size not in (8, 16, 32, 64, 128, 256):
         raise AttnError(f"chunk_size is {chunk_size}; it must be a power of two from 8 to 256")
     has_states = initial_state is not None or output_final_state
     if ranks:

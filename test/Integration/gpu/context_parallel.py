@@ -117,7 +117,7 @@ def prepare_case(case, target, sizes):
             start = time.monotonic()
             description = shards.describe_shards(kind, True, method, size, *parts, [])
             of_gradient = dataclasses.replace(description, with_lse=with_lse)
-            wait = shards.find_backward(of_gradient, target, method, size, False)
+            wait = shards.find_backward(of_gradient, target, method, size, (), False)
             shards.find_forward(description, target, method, size)
             wait()
             print(f"{case.name}, {method}, {size} ranks: {time.monotonic() - start:.1f} s", flush=True)

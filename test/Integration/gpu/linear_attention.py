@@ -610,12 +610,12 @@ def bound_subnormal(torch, variant, inputs):
     return 2 * SUBNORMAL_ROUNDING[variant.dtype] * largest
 
 
-def bound_sums(torch, variant, inputs, chunk=64):
+def bound_sums(torch, variant, inputs):
     """The rounding of the largest sum of log-decays of key elements in a chunk: their differences are factors of f32
     rows. Smaller log-decays than -126 count as -126."""
     if variant.dtype != "f32" or variant.decay != "element" or not inputs["log_decay"].numel():
         return 0.0
-    sums = [part.sum(2) for part in inputs["log_decay"].clamp_min(-126).split(chunk, 2)]
+    sums = [part.sum(2) for part in inputs["log_decay"].clamp_min(-126).split(variant.chunk or 64, 2)]
     return 2.0**-25 * max(sum.abs().max().item() for sum in sums)
 
 

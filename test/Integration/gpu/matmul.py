@@ -101,7 +101,8 @@ def list_shapes(variant):
 
 
 def make_cases(torch, options):
-    for variant in choose_variants(options, MATMULS):
+    chosen = choose_variants(options, MATMULS + MASK_VARIANTS)
+    for variant in [variant for variant in chosen if variant in MATMULS]:
         function = load(options, str(variant), "matmul")
         for sizes in list_shapes(variant):
             yield f"{variant} {sizes}", partial(run_case, torch, function, variant, sizes)
@@ -109,7 +110,7 @@ def make_cases(torch, options):
             # Rows that end within 16 bytes of memory.
             sizes = {d: max(size - 3, 1) for d, size in sizes.items()}
             yield f"{variant} {sizes} strided", partial(run_case, torch, function, variant, sizes, strided=True)
-    for variant in choose_variants(options, MASK_VARIANTS):
+    for variant in [variant for variant in chosen if variant in MASK_VARIANTS]:
         functions = {name: load(options, str(variant), name) for name in ("matmul", "mask")}
         for shape in MASK_SHAPES:
             words = make_words(torch, variant, shape)

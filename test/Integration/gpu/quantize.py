@@ -99,13 +99,15 @@ def rotate(torch, x, signs):
 
 def check_rotated(torch, variant, x, signs, found):
     """What is wrong with rotated numbers, or None."""
-    from quantize_reference import reduce_amax, spread
+    from quantize_reference import choose_scale, reduce_amax, spread
 
     out, scale, amax = found
     rotated = rotate(torch, x, signs)
     expected = reduce_amax(rotated, variant.granularity, variant.block_size)
     if not torch.allclose(amax.double(), expected.double(), rtol=1e-5, atol=0):
         return f"amax is {amax.view(-1)[0]}, expected {expected.view(-1)[0]}, or others are wrong"
+    if not variant.given_scale and not torch.equal(scale, choose_scale(amax, out.dtype)):
+        return f"the scale is {scale.view(-1)[:1].tolist()}, and amax {amax.view(-1)[:1].tolist()}"
     scales = spread(scale, x, variant.block_size).double()
     # Half of the distance of two numbers, or of two subnormal ones.
     units = (2.0**-4, 2.0**-10) if variant.out_dtype == E4M3 else (2.0**-3, 2.0**-17)

@@ -655,6 +655,7 @@ FORMS = [
     FormCase("blocks_lengths", block=50, lengths=LENGTHS, decay="element"),
     FormCase("blocks_full", "exp", block=3, causal=False, normalizer=True, kinds=(FORWARD,)),
     FormCase("blocks_positions", "position", block=15, lengths=LENGTHS, decay="token"),
+    FormCase("blocks_projected", "projected", block=15, normalizer=True, kinds=(FORWARD,)),
     FormCase("blocks_full_positions", "position", block=15, causal=False, kinds=(FORWARD,)),
     FormCase("blocks_full_lengths", block=15, causal=False, lengths=LENGTHS, kinds=(FORWARD,)),
     FormCase("form_dynamic", "softmax", normalizer=True, decay="token", lengths=LENGTHS, final=True, dynamic=True),

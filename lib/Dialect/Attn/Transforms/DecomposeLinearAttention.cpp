@@ -688,6 +688,8 @@ LogicalResult Decomposition::hoistFeature() {
   if (failed(emitFeatures()))
     return failure();
   rewriter.modifyOpInPlace(op, [&] {
+    // The default depends on the head dim before the feature map.
+    op.setScaleAttr(b.getF32FloatAttr(float(op.getScaleOrDefault())));
     op.getQueryMutable().assign(query);
     op.getKeyMutable().assign(key);
     op.getFeature().getBlocks().clear();

@@ -16,6 +16,8 @@
 #include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
 #include "mlir/IR/PatternMatch.h"
 
+#include <optional>
+
 namespace mlir::attn_tile {
 
 /// The factors of scores of a work item, scalars of f32 that are positive, with
