@@ -743,7 +743,9 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         if name == "log_decay":
             # Terms of a chunk that cancel have roundings of f32.
             terms = [leaves["query"] * part for part in (numerators[0], expected[0] - numerators[0])]
-            allowed += 2.0**-16 * (variant.chunk or 64) / 64 * sum(term.norm() for term in terms)
+            allowed += 2.0**-16 * sum(term.norm() for term in terms)
+            # As many errors are added up as a chunk has tokens.
+            allowed *= (variant.chunk or 64) / 64
         if (variant.beta or variant.decay == "element" or variant.precision) and name == "log_decay":
             allowed += unit * bound_decay_gradient(torch, variant, leaves, dict(zip(made, expected)))
         if variant.beta and name == "beta":
