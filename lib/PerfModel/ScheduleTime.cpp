@@ -50,9 +50,8 @@ static double overlap(std::initializer_list<double> cycles, double power) {
 /// Work of the score_mod in kernels of attention, whose softmax scale takes a
 /// factor of all scores.
 static attn::ScoreWork countScoreModWork(attn::AttentionOpInterface op) {
-  return attn::changesSingleScores(op)
-             ? attn::countScoreWork(op.getScoreMod())
-             : attn::ScoreWork();
+  return attn::changesSingleScores(op) ? attn::countScoreWork(op.getScoreMod())
+                                       : attn::ScoreWork();
 }
 
 /// Cycles of a thread that a score_mod takes for each score.

@@ -32,8 +32,8 @@ inline constexpr double minTileScale = 1e-9;
 /// they depend on are pure, or reads.
 SmallVector<Value> getScoreFactors(Region &scoreMod);
 
-/// Whether kernels of `op` change each score by the score_mod: it does more than
-/// to multiply by `getScoreFactors`, or the scale is no scale of a tile.
+/// Whether kernels of `op` change each score by the score_mod: it does more
+/// than to multiply by `getScoreFactors`, or the scale is no scale of a tile.
 bool changesSingleScores(AttentionOpInterface op);
 
 } // namespace mlir::attn
