@@ -435,7 +435,7 @@ def test_inductor_delta_rule():
         (dict(g=-torch.ones(2), gk=-torch.ones(1, 8, 2, 16)), "g and gk are all log-decays; pass one of them"),
         (dict(g_gamma=-torch.ones(1, 8, 2)), r"g_gamma has the shape \(1, 8, 2\), expected \(heads\)"),
         (dict(gk=-torch.ones(2)), r"gk has the shape \(2,\), expected \(batch, positions, heads, key head dim\)"),
-        (dict(cu_seqlens=torch.tensor([0, 2**32 + 4, 8])), "cu_seqlens"),
+        (dict(cu_seqlens=torch.tensor([0, 2**32 + 4, 8])), "boundaries of sequences of linear attention that are not"),
         (dict(block=4, output_final_state=True), "block does not go with initial_state and output_final_state"),
         (dict(key_lengths=torch.zeros(2, dtype=torch.int32)), r"key_lengths has the shape \(2,\) and the dtype"),
         (dict(key_lengths=torch.zeros(1)), "key_lengths has the shape .* and the dtype torch.float32, expected"),

@@ -106,9 +106,6 @@ private:
   Value emitReference(Value rowMax, Value oldReference);
   /// The exponents of two of the probabilities of `scores`, and the rescale
   /// factor when row maxima grow from `oldMax` to `newMax`, which are finite.
-  /// What is added to scaled scores: the negated maximum and `shift`, so that
-  /// the probability of the maximum is at most 2^shift.
-  Value emitShiftedNegation(Value scaledMax);
   std::pair<Value, Value> emitExponents(Value scores, Value oldMax,
                                         Value newMax);
   /// The row sum of each row, and the output of the softmax.
@@ -206,8 +203,10 @@ TileSoftmax::TileSoftmax(AttentionOp attention, StreamedTile &tile)
     extendedValue = b.getF16Type();
     shift = maxFloat16Exponent - (isRescaleConditional ? int(maxGrowth) : 0);
   }
+  // With `shift`, large maxima would be rounded to probabilities beyond f16.
   mayScoresBeLarge =
       element.isF32() || isa<Float8E5M2Type>(element) ||
+      (tile.factors && extendedValue) ||
       (!tile.factors && !scoreMod.empty() &&
        !isScoreBounded(scoreMod, maxPlainScore, maxBoundedScore));
 }
@@ -382,22 +381,6 @@ Type TileSoftmax::getProbabilityType(Value values) {
   return isFloat8(element) ? Float8E4M3FNType::get(b.getContext()) : element;
 }
 
-Value TileSoftmax::emitShiftedNegation(Value scaledMax) {
-  Value negated = arith::NegFOp::create(b, scaledMax);
-  if (shift == 0)
-    return negated;
-  Value added = b.splat(tile.queryTile, shift);
-  Value shifted = arith::AddFOp::create(b, negated, added);
-  if (!tile.factors)
-    return shifted;
-  // With an irregular factor the maximum may be so large that the sum is
-  // rounded, and probabilities would exceed their type.
-  Value difference = arith::AddFOp::create(b, shifted, scaledMax);
-  Value exceeds =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, difference, added);
-  return arith::SelectOp::create(b, exceeds, negated, shifted);
-}
-
 std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
                                                    Value newMax) {
   Value factor = splatExponentScale(tile.queryTile);
@@ -406,9 +389,13 @@ std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
   };
   // One fused multiply-subtract for each element.
   auto emitFused = [&](Value minuend, Value scaledMax) -> Value {
+    Value negated = arith::NegFOp::create(b, scaledMax);
+    if (shift != 0)
+      negated =
+          arith::AddFOp::create(b, negated, b.splat(tile.queryTile, shift));
     return math::FmaOp::create(
         b, minuend, splatExponentScale({tile.queryTile, tile.keyTile}),
-        broadcastRows(emitShiftedNegation(scaledMax), tile.keyTile));
+        broadcastRows(negated, tile.keyTile));
   };
   if (!mayScoresBeLarge) {
     Value scaledMax = scale(newMax);
