@@ -3,10 +3,10 @@
 // RUN: attn-opt %s --attn-shard-attention="method=ring ranks=8" -o %t.8.mlir
 // RUN: attn-compile %t.8.mlir --target=host --stop-after=kernel --emit=mlir -o - | FileCheck %s --check-prefixes=CHECK,EIGHT
 
-// The memory of a rank does not grow with the number of steps: two chunks of keys and values, and three results.
+// The memory of a rank does not grow with the number of steps: two chunks of keys and values, and two results.
 // CHECK-LABEL: func.func @attention(
-// FOUR: memref.alloc() {{.*}} : memref<4243456xi8>
-// EIGHT: memref.alloc() {{.*}} : memref<2121728xi8>
+// FOUR: memref.alloc() {{.*}} : memref<3178496xi8>
+// EIGHT: memref.alloc() {{.*}} : memref<1589248xi8>
 // CHECK-NOT: memref.alloc
 !q = tensor<1x8x2048x64xf32>
 !k = tensor<1x2x2048x64xf32>
