@@ -737,15 +737,13 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         if not bool(made[name].isfinite().all()):
             return f"the gradient of {name} is not finite"
         roundings = (3 if variant.beta else 2) + 2 * bool(variant.feature) + 2 * variant.normalizer
-        # A state whose parts change their signs keeps all errors.
-        roundings *= 2 if beta == 2 else 1
+        # A state whose parts change their signs keeps all errors, also of the inverse by tf32 MMAs.
+        roundings *= 2 if beta == 2 and variant.dtype == "f32" else 1
         allowed = roundings * unit * (of_numerators.norm() + (exact - of_numerators).norm())
         if name == "log_decay":
             # Terms of a chunk that cancel have roundings of f32.
             terms = [leaves["query"] * part for part in (numerators[0], expected[0] - numerators[0])]
             allowed += 2.0**-16 * sum(term.norm() for term in terms)
-            # As many errors are added up as a chunk has tokens.
-            allowed *= (variant.chunk or 64) / 64
         if (variant.beta or variant.decay == "element" or variant.precision) and name == "log_decay":
             allowed += unit * bound_decay_gradient(torch, variant, leaves, dict(zip(made, expected)))
         if variant.beta and name == "beta":
