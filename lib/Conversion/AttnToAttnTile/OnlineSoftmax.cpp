@@ -203,10 +203,11 @@ TileSoftmax::TileSoftmax(AttentionOp attention, StreamedTile &tile)
     extendedValue = b.getF16Type();
     shift = maxFloat16Exponent - (isRescaleConditional ? int(maxGrowth) : 0);
   }
-  // With `shift`, large maxima would be rounded to probabilities beyond f16.
+  // Added to large maxima, `shift` would be rounded, and probabilities would
+  // exceed their type.
   mayScoresBeLarge =
       element.isF32() || isa<Float8E5M2Type>(element) ||
-      (tile.factors && extendedValue) ||
+      (tile.factors && shift != 0) ||
       (!tile.factors && !scoreMod.empty() &&
        !isScoreBounded(scoreMod, maxPlainScore, maxBoundedScore));
 }
