@@ -107,10 +107,13 @@ def test_short_sequences_are_bound_by_messages():
 
 
 def test_measured_times():
-    """Predictions of runs on two H200s: zigzag, and gradients of ring, were not fitted."""
+    """Predictions of runs on two H200s: zigzag, and gradients of ring, were not fitted.
+
+    The runs merged partial results; attention now goes on from them, which is predicted to take 0.8 ms less with zigzag.
+    """
     lines, errors = simulate_ranks.compare(str(OPT), "h200", "sm_90a", PAGE)
     assert len(lines) == 2 + 10
-    assert sorted(errors)[len(errors) // 2] < 0.03 and max(errors) < 0.06
+    assert sorted(errors)[len(errors) // 2] < 0.03 and max(errors) < 0.07
 
 
 def run(*arguments):
