@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Adds up the terms that other kernels leave. Each thread has some tokens of a
-// chunk, and adds up the terms of all of the chunk; with a decay of each key
-// element, a column of a chunk. If heads have a log-decay, another kernel adds
-// up the gradients of work items.
+// chunk, and the threads of a chunk exchange sums of their terms; with a decay
+// of each key element, a thread has a column of a chunk. If heads have a
+// log-decay, another kernel adds up the gradients of work items.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,8 @@
 #include "CarriedLoop.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
+#include "ThreadGroup.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -24,7 +26,8 @@ using namespace mlir::attn;
 using arith::CmpIPredicate;
 
 /// Tokens of a thread, which are in one chunk, and of the threads of a warp.
-static constexpr int64_t tokensOfThread = 8, tokensOfItem = 32 * tokensOfThread;
+static constexpr int64_t tokensOfThread = 8,
+                         tokensOfItem = attn_tile::warpThreads * tokensOfThread;
 
 /// Adds up what `body` computes for the numbers below `count`.
 static Value emitSum(ScalarKernelBuilder &b, Value count,
@@ -46,13 +49,6 @@ static Value loadTerm(ScalarKernelBuilder &b, Value dots, Value batch,
   auto load = [&](Value tile) -> Value {
     return b.loadExisting(dots, {tile, batch, head, token});
   };
-  int64_t tiles = getDimSize(dots, 0);
-  if (tiles != ShapedType::kDynamic) {
-    Value sum = load(b.constant(0));
-    for (int64_t tile = 1; tile < tiles; ++tile)
-      sum = add(sum, load(b.constant(tile)));
-    return sum;
-  }
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
   auto addTile = [&](Value tile, ValueRange sum) -> SmallVector<Value> {
     return {add(sum.front(), load(tile))};
@@ -81,23 +77,29 @@ private:
   /// Terms of a token if it is the later one of a pair, or in the chunk, and if
   /// it is the earlier one of a pair whose query comes after the chunk.
   struct Terms {
-    Value ofLater, ofState;
+    SmallVector<Value> ofLater, ofState;
   };
   struct Place {
-    Value batch, head;
-    /// The first token of a thread, and the terms of its chunk.
-    Value first, ofChunk;
+    Value batch, head, thread;
+    /// The first token of the thread, and of the ones that it loads: threads
+    /// after the last chunk load the terms of others.
+    Value first, loaded;
   };
 
   Value add(Value lhs, Value rhs) { return arith::AddFOp::create(b, lhs, rhs); }
+  Value sub(Value lhs, Value rhs) { return arith::SubFOp::create(b, lhs, rhs); }
   Value f32(double value) {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
   }
-  Value emitChunkTerms(Value batch, Value head, Value number);
-  SmallVector<Terms> loadTerms(const Place &at, Value first);
-  Terms addUp(ArrayRef<Terms> terms);
+  Value addUp(ValueRange values);
+  int64_t getThreadsOfChunk() const { return chunk / tokensOfThread; }
+  SmallVector<Value> loadDots(const Place &at, Value dots);
+  Terms loadTerms(const Place &at);
+  Value loadChunkTerms(const Place &at);
   SmallVector<Value> emitTokens(const Place &at);
-  Place getPlace(ValueRange ids, ValueRange ofChunks, Value thread);
+  Place getPlace(ValueRange ids, Value thread);
+  void storeTokens(const Place &at, ValueRange gradients);
+  void storeSum(const Place &at, ValueRange gradients, Value item);
 
   ScalarKernelBuilder b;
   int64_t chunk;
@@ -107,89 +109,123 @@ private:
 };
 } // namespace
 
-/// The terms of keys before and queries after a chunk.
-Value DecayGradWriter::emitChunkTerms(Value batch, Value head, Value number) {
-  Value rows = b.constant(stateRows), first = b.mul(number, rows);
-  return emitSum(b, b.constant(stateRows), [&](Value row) {
-    return loadTerm(b, chunkTerms, batch, head, b.add(first, row));
-  });
+Value DecayGradWriter::addUp(ValueRange values) {
+  Value sum = values.front();
+  for (Value value : values.drop_front())
+    sum = add(sum, value);
+  return sum;
 }
 
-/// Loads the terms of as many tokens as a thread has. Tokens after the last one
-/// have terms of zero.
-SmallVector<DecayGradWriter::Terms> DecayGradWriter::loadTerms(const Place &at,
-                                                               Value first) {
-  SmallVector<Terms> terms;
-  for (int64_t i = 0; i < tokensOfThread; ++i) {
-    Value token = b.add(first, b.constant(i));
-    auto load = [&](Value dots) {
-      return loadTerm(b, dots, at.batch, at.head, token);
-    };
-    Value ofState = load(stateDots);
-    Value inChunk = arith::SubFOp::create(b, load(keyDots), ofState);
-    Value ofLater = arith::SubFOp::create(b, load(queryDots), inChunk);
-    terms.push_back({ofLater, ofState});
+/// Loads a term of each token of a thread, added up over all tiles of columns.
+SmallVector<Value> DecayGradWriter::loadDots(const Place &at, Value dots) {
+  SmallVector<Value> sums;
+  for (int64_t tile = 0; tile < getDimSize(dots, 0); ++tile) {
+    SmallVector<Value> ofTile = b.loadNeighbours(
+        dots, {b.constant(tile), at.batch, at.head, at.loaded}, tokensOfThread);
+    if (sums.empty())
+      sums = ofTile;
+    else
+      for (auto [sum, term] : llvm::zip_equal(sums, ofTile))
+        sum = add(sum, term);
   }
+  return sums;
+}
+
+DecayGradWriter::Terms DecayGradWriter::loadTerms(const Place &at) {
+  Terms terms;
+  terms.ofState = loadDots(at, stateDots);
+  for (auto [ofQuery, ofKey, ofState] : llvm::zip_equal(
+           loadDots(at, queryDots), loadDots(at, keyDots), terms.ofState))
+    terms.ofLater.push_back(sub(ofQuery, sub(ofKey, ofState)));
   return terms;
 }
 
-DecayGradWriter::Terms DecayGradWriter::addUp(ArrayRef<Terms> terms) {
-  Terms sum = terms.front();
-  for (const Terms &term : terms.drop_front())
-    sum = {add(sum.ofLater, term.ofLater), add(sum.ofState, term.ofState)};
-  return sum;
+/// Loads the terms of keys before and queries after the chunk of a thread that
+/// it has a part of, and adds them up.
+Value DecayGradWriter::loadChunkTerms(const Place &at) {
+  int64_t threads = getThreadsOfChunk(), rows = stateRows / threads;
+  constexpr int64_t mostTogether = 8;
+  int64_t together = std::gcd(rows, mostTogether);
+  Value number = arith::DivUIOp::create(b, at.loaded, b.constant(chunk));
+  Value inChunk = arith::RemUIOp::create(b, at.thread, b.constant(threads));
+  Value first = b.add(b.mul(number, b.constant(stateRows)), inChunk);
+  auto addRows = [&](Value tile, Value row, Value sum) {
+    SmallVector<Value> terms = {sum};
+    for (int64_t i = 0; i < together; ++i) {
+      Value further = b.mul(b.add(row, b.constant(i)), b.constant(threads));
+      terms.push_back(b.loadExisting(
+          chunkTerms, {tile, at.batch, at.head, b.add(first, further)}));
+    }
+    return addUp(terms);
+  };
+  auto addTile = [&](Value tile, ValueRange sum) {
+    auto addNext = [&](Value row, ValueRange sum) -> SmallVector<Value> {
+      return {addRows(tile, row, sum.front())};
+    };
+    return emitCarriedLoop(b, b.constant(rows), sum, addNext, together);
+  };
+  return emitCarriedLoop(b, b.size(chunkTerms, 0), f32(0), addTile).front();
 }
 
 /// The gradients of the tokens of a thread: the terms of the chunk's tokens
 /// from each one on as the later one of a pair, of earlier ones with queries
 /// after the chunk, and of the chunk.
 SmallVector<Value> DecayGradWriter::emitTokens(const Place &at) {
-  Value inChunk = arith::RemUIOp::create(b, at.first, b.constant(chunk));
-  Value ofChunk = b.sub(at.first, inChunk);
-  auto loop =
-      scf::ForOp::create(b, b.constant(0), b.constant(chunk),
-                         b.constant(tokensOfThread), ValueRange{at.ofChunk});
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value position = loop.getInductionVar();
-    Terms sum = addUp(loadTerms(at, b.add(ofChunk, position)));
-    Value isEarlier = b.compare(CmpIPredicate::ult, position, inChunk);
-    Value isOwn = b.compare(CmpIPredicate::eq, position, inChunk);
-    Value other = b.select(isEarlier, sum.ofState, sum.ofLater);
-    scf::YieldOp::create(b, ValueRange{add(loop.getRegionIterArg(0),
-                                           b.select(isOwn, f32(0), other))});
-  }
-  SmallVector<Terms> own = loadTerms(at, at.first);
-  SmallVector<Value> gradients(own.size());
-  Value later = loop.getResult(0);
-  for (size_t i = own.size(); i-- > 0;)
-    gradients[i] = later = add(later, own[i].ofLater);
+  Terms own = loadTerms(at);
+  ThreadGroup ofChunk(b, at.thread, getThreadsOfChunk());
+  Value later = add(ofChunk.sum(loadChunkTerms(at)),
+                    add(ofChunk.sumAfter(addUp(own.ofLater)),
+                        ofChunk.sumBefore(addUp(own.ofState))));
+  SmallVector<Value> gradients(own.ofLater.size());
+  for (size_t i = gradients.size(); i-- > 0;)
+    gradients[i] = later = add(later, own.ofLater[i]);
   Value earlier = f32(0);
-  for (auto [gradient, terms] : llvm::zip_equal(gradients, own)) {
+  for (auto [gradient, ofState] : llvm::zip_equal(gradients, own.ofState)) {
     gradient = add(gradient, earlier);
-    earlier = add(earlier, terms.ofState);
+    earlier = add(earlier, ofState);
   }
   return gradients;
 }
 
-/// The tokens of thread `thread`. `ofChunks` are terms of the work item's
-/// chunks.
-DecayGradWriter::Place
-DecayGradWriter::getPlace(ValueRange ids, ValueRange ofChunks, Value thread) {
-  Place at;
-  at.batch = ids[0];
-  at.head = ids[1];
-  Value first = b.mul(ids[2], b.constant(tokensOfItem));
-  at.first = b.add(first, b.mul(thread, b.constant(tokensOfThread)));
-  Value number =
-      arith::DivUIOp::create(b, thread, b.constant(chunk / tokensOfThread));
-  at.ofChunk = ofChunks.front();
-  for (auto [i, terms] : llvm::enumerate(ofChunks.drop_front())) {
-    Value isOf = b.compare(CmpIPredicate::ugt, number, b.constant(int64_t(i)));
-    at.ofChunk = b.select(isOf, terms, at.ofChunk);
-  }
+DecayGradWriter::Place DecayGradWriter::getPlace(ValueRange ids, Value thread) {
+  Place at{ids[0], ids[1], thread, /*first=*/nullptr, /*loaded=*/nullptr};
+  at.first = b.add(b.mul(ids[2], b.constant(tokensOfItem)),
+                   b.mul(thread, b.constant(tokensOfThread)));
+  Value tokens = b.mul(b.tiles(length, chunk), b.constant(chunk));
+  Value last = b.sub(tokens, b.constant(tokensOfThread));
+  at.loaded = arith::MinUIOp::create(b, at.first, last);
   return at;
+}
+
+/// Stores the gradients of the tokens that exist.
+void DecayGradWriter::storeTokens(const Place &at, ValueRange gradients) {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    Value token = b.add(at.first, b.constant(int64_t(i)));
+    Value exists = b.compare(CmpIPredicate::ult, token, length);
+    scf::IfOp::create(b, exists, [&](OpBuilder &inner, Location loc) {
+      memref::StoreOp::create(inner, loc, gradients[i], dest,
+                              ValueRange{at.batch, at.head, token});
+      scf::YieldOp::create(inner, loc);
+    });
+  }
+}
+
+/// Stores the sum of the gradients of work item `item` of a head.
+void DecayGradWriter::storeSum(const Place &at, ValueRange gradients,
+                               Value item) {
+  Value sum = f32(0);
+  for (auto [i, gradient] : llvm::enumerate(gradients)) {
+    Value token = b.add(at.first, b.constant(int64_t(i)));
+    Value exists = b.compare(CmpIPredicate::ult, token, length);
+    sum = add(sum, b.select(exists, gradient, f32(0)));
+  }
+  sum = ThreadGroup(b, at.thread, attn_tile::warpThreads).sum(sum);
+  Value isFirst = b.compare(CmpIPredicate::eq, at.thread, b.constant(0));
+  scf::IfOp::create(b, isFirst, [&](OpBuilder &inner, Location loc) {
+    memref::StoreOp::create(inner, loc, sum, dest,
+                            ValueRange{at.batch, at.head, item});
+    scf::YieldOp::create(inner, loc);
+  });
 }
 
 void DecayGradWriter::write(bool isSum) {
@@ -200,47 +236,15 @@ void DecayGradWriter::write(bool isSum) {
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
-  SmallVector<Value> ids = forall.getInductionVars(), ofChunks;
-  Value last = b.sub(b.tiles(length, chunk), b.constant(1));
-  int64_t chunks = tokensOfItem / chunk;
-  for (int64_t i = 0; i < chunks; ++i) {
-    Value number = b.add(b.mul(ids[2], b.constant(chunks)), b.constant(i));
-    number = arith::MinUIOp::create(b, number, last);
-    ofChunks.push_back(emitChunkTerms(ids[0], ids[1], number));
-  }
-  // Threads of chunks that exist.
-  Value first = b.mul(ids[2], b.constant(tokensOfItem));
-  Value tokens = b.mul(b.tiles(b.sub(length, first), chunk), b.constant(chunk));
-  Value threads =
-      b.tiles(arith::MinUIOp::create(b, tokens, b.constant(tokensOfItem)),
-              tokensOfThread);
-  auto emitEach = [&](Value thread,
-                      function_ref<void(Value token, Value gradient)> body) {
-    Place at = getPlace(ids, ofChunks, thread);
-    for (auto [i, gradient] : llvm::enumerate(emitTokens(at)))
-      body(b.add(at.first, b.constant(int64_t(i))), gradient);
-  };
-  if (!isSum)
-    return b.each(threads, [&](Value thread) {
-      emitEach(thread, [&](Value token, Value gradient) {
-        Value exists = b.compare(CmpIPredicate::ult, token, length);
-        scf::IfOp::create(b, exists, [&](OpBuilder &inner, Location loc) {
-          memref::StoreOp::create(inner, loc, gradient, dest,
-                                  ValueRange{ids[0], ids[1], token});
-          scf::YieldOp::create(inner, loc);
-        });
-      });
-    });
-  Value sum = emitSum(b, threads, [&](Value thread) {
-    Value ofThread = f32(0);
-    emitEach(thread, [&](Value token, Value gradient) {
-      Value exists = b.compare(CmpIPredicate::ult, token, length);
-      ofThread = add(ofThread, b.select(exists, gradient, f32(0)));
-    });
-    return ofThread;
-  });
-  b.each(b.constant(1), [&](Value) {
-    memref::StoreOp::create(b, sum, dest, ValueRange(ids));
+  SmallVector<Value> ids = forall.getInductionVars();
+  // All threads exchange sums, also ones after the last token.
+  b.each(b.constant(attn_tile::warpThreads), [&](Value thread) {
+    Place at = getPlace(ids, thread);
+    SmallVector<Value> gradients = emitTokens(at);
+    if (isSum)
+      storeSum(at, gradients, ids[2]);
+    else
+      storeTokens(at, gradients);
   });
 }
 

@@ -196,16 +196,8 @@ RecurrentWriter::Place RecurrentWriter::getPlace(scf::ForallOp forall,
 SmallVector<Value> RecurrentWriter::loadNeighbours(Value source,
                                                    SmallVector<Value> indices,
                                                    int64_t count) {
-  Value first = indices.back();
-  SmallVector<Value> values;
-  for (int64_t i = 0; i < count; ++i) {
-    indices.back() = b.add(first, b.constant(i));
-    memref::LoadOp load = b.loadExisting(source, indices);
-    if (!unaligned.contains(source))
-      if (auto alignment = getAlignmentOfNeighbour(source, i, count))
-        load.setAlignment(*alignment);
-    values.push_back(load);
-  }
+  SmallVector<Value> values = b.loadNeighbours(
+      source, std::move(indices), count, !unaligned.contains(source));
   for (Value &value : values)
     if (!value.getType().isF32())
       value = arith::ExtFOp::create(b, b.getF32Type(), value);
@@ -216,19 +208,12 @@ SmallVector<Value> RecurrentWriter::loadNeighbours(Value source,
 void RecurrentWriter::storeNeighbours(ArrayRef<Value> values, Value dest,
                                       SmallVector<Value> indices) {
   Type type = getElementTypeOrSelf(dest);
-  Value first = indices.back();
   SmallVector<Value> rounded(values);
   for (Value &value : rounded)
     if (!type.isF32())
       value = arith::TruncFOp::create(b, type, value);
-  auto count = int64_t(values.size());
-  for (auto [i, value] : llvm::enumerate(rounded)) {
-    indices.back() = b.add(first, b.constant(int64_t(i)));
-    auto store = memref::StoreOp::create(b, value, dest, indices);
-    if (!unaligned.contains(dest))
-      if (auto alignment = getAlignmentOfNeighbour(dest, int64_t(i), count))
-        store.setAlignment(*alignment);
-  }
+  b.storeNeighbours(rounded, dest, std::move(indices),
+                    !unaligned.contains(dest));
 }
 
 /// Emits `body` where `condition`, which is null if it always does, holds.

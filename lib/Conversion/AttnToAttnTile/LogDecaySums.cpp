@@ -9,7 +9,9 @@
 #include "LogDecaySums.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
+#include "ThreadGroup.h"
 #include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
@@ -32,9 +34,10 @@ public:
   void write();
 
 private:
-  void writeTokens(Value batch, Value head, Value number);
+  void writeTokens(Value batch, Value head, Value thread, Value number);
   SmallVector<Value> loadLogDecays(Value batch, Value head, Value first);
   Value loadLogDecay(Value batch, Value head, Value token);
+  SmallVector<Value> emitSumBefore(Value thread, ArrayRef<Value> decays);
   Value f32(double value) {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
   }
@@ -43,8 +46,18 @@ private:
   int64_t chunk;
   Block *entry;
   Value logDecay, cumulative, length, fault;
+  /// The number of groups of tokens that threads have.
+  Value numGroups;
 };
 } // namespace
+
+/// Moves the integer part of the rest to the whole part.
+static void carryRest(ImplicitLocOpBuilder &b, MutableArrayRef<Value> parts) {
+  Value rest = parts[RestPart];
+  Value carry = math::FloorOp::create(b, rest);
+  parts[WholePart] = arith::AddFOp::create(b, parts[WholePart], carry);
+  parts[RestPart] = arith::SubFOp::create(b, rest, carry);
+}
 
 void attn::addLogDecay(ImplicitLocOpBuilder &b, MutableArrayRef<Value> parts,
                        Value decay) {
@@ -54,10 +67,8 @@ void attn::addLogDecay(ImplicitLocOpBuilder &b, MutableArrayRef<Value> parts,
   decay = arith::MinimumFOp::create(b, decay, f32(0));
   decay = arith::MaximumFOp::create(b, decay, f32(minLogDecay));
   decay = arith::MulFOp::create(b, decay, f32(log2e));
-  Value rest = arith::AddFOp::create(b, parts[RestPart], decay);
-  Value carry = math::FloorOp::create(b, rest);
-  parts[WholePart] = arith::AddFOp::create(b, parts[WholePart], carry);
-  parts[RestPart] = arith::SubFOp::create(b, rest, carry);
+  parts[RestPart] = arith::AddFOp::create(b, parts[RestPart], decay);
+  carryRest(b, parts);
 }
 
 Value DecaySumWriter::loadLogDecay(Value batch, Value head, Value token) {
@@ -82,38 +93,46 @@ SmallVector<Value> DecaySumWriter::loadLogDecays(Value batch, Value head,
   return decays;
 }
 
-/// Writes the cumulative log-decays of some tokens, number `number` of those
-/// that threads have. The thread adds up the ones before in the chunk, too, in
-/// the same order as their threads, and checks its own ones.
-void DecaySumWriter::writeTokens(Value batch, Value head, Value number) {
+/// The sum of the log-decays of the chunk before the tokens of `thread`, which
+/// have `decays`.
+SmallVector<Value> DecaySumWriter::emitSumBefore(Value thread,
+                                                 ArrayRef<Value> decays) {
+  SmallVector<Value> parts(NumSumParts, f32(0));
+  for (Value decay : decays)
+    addLogDecay(b, parts, decay);
+  ThreadGroup ofChunk(b, thread, chunk / tokensOfThread);
+  for (Value &part : parts)
+    part = ofChunk.sumBefore(part);
+  carryRest(b, parts);
+  return parts;
+}
+
+/// Writes the cumulative log-decays of the tokens of `thread`, group `number`
+/// of those that threads have, and checks these.
+void DecaySumWriter::writeTokens(Value batch, Value head, Value thread,
+                                 Value number) {
   Value first = b.mul(number, b.constant(tokensOfThread));
-  Value before = arith::RemUIOp::create(b, first, b.constant(chunk));
-  Value ofChunk = b.sub(first, before);
-  auto loop =
-      scf::ForOp::create(b, b.constant(0), before, b.constant(tokensOfThread),
-                         ValueRange{f32(0), f32(0)});
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    SmallVector<Value> parts(loop.getRegionIterArgs());
-    for (Value decay :
-         loadLogDecays(batch, head, b.add(ofChunk, loop.getInductionVar())))
-      addLogDecay(b, parts, decay);
-    scf::YieldOp::create(b, parts);
-  }
-  SmallVector<Value> parts(loop.getResults());
+  SmallVector<Value> decays = loadLogDecays(batch, head, first);
+  SmallVector<Value> parts = emitSumBefore(thread, decays);
   Value isWrong = arith::ConstantIntOp::create(b, 0, 1);
-  for (auto [i, decay] : llvm::enumerate(loadLogDecays(batch, head, first))) {
+  SmallVector<Value> wholes, rests;
+  for (Value decay : decays) {
     isWrong =
         b.either(isWrong, arith::CmpFOp::create(b, arith::CmpFPredicate::UGT,
                                                 decay, f32(0)));
     addLogDecay(b, parts, decay);
-    Value token = b.add(first, b.constant(i));
-    for (auto [part, sum] :
-         {std::pair(WholePart, parts[0]), std::pair(RestPart, parts[1])})
-      memref::StoreOp::create(b, sum, cumulative,
-                              ValueRange{b.constant(part), batch, head, token});
+    wholes.push_back(parts[WholePart]);
+    rests.push_back(parts[RestPart]);
   }
+  Value exists = b.compare(CmpIPredicate::ult, number, numGroups);
+  scf::IfOp::create(b, exists, [&](OpBuilder &inner, Location loc) {
+    ScalarKernelBuilder c(loc, inner);
+    for (auto [part, sums] :
+         {std::pair(WholePart, wholes), std::pair(RestPart, rests)})
+      c.storeNeighbours(sums, cumulative,
+                        {c.constant(part), batch, head, first});
+    scf::YieldOp::create(c);
+  });
   scf::IfOp::create(b, isWrong, [&](OpBuilder &inner, Location loc) {
     ScalarKernelBuilder c(loc, inner);
     Value code = arith::ConstantIntOp::create(c, ATTNRT_FAULT_LOG_DECAYS, 32);
@@ -122,23 +141,23 @@ void DecaySumWriter::writeTokens(Value batch, Value head, Value number) {
   });
 }
 
-/// Each thread of a warp has some tokens.
+/// Each thread of a warp has some tokens. Threads after the last chunk store
+/// nothing: all threads exchange sums.
 void DecaySumWriter::write() {
-  constexpr int64_t threads = 32;
   b.setInsertionPointToEnd(entry);
+  Value threads = b.constant(attn_tile::warpThreads);
   Value chunks = b.tiles(length, chunk);
-  Value numbers = b.mul(chunks, b.constant(chunk / tokensOfThread));
+  numGroups = b.mul(chunks, b.constant(chunk / tokensOfThread));
   SmallVector<OpFoldResult> bounds = {
-      b.size(cumulative, 1), b.size(cumulative, 2), b.tiles(numbers, threads)};
+      b.size(cumulative, 1), b.size(cumulative, 2),
+      b.tiles(numGroups, attn_tile::warpThreads)};
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
   SmallVector<Value> ids = forall.getInductionVars();
-  Value first = b.mul(ids[2], b.constant(threads));
-  Value count =
-      arith::MinUIOp::create(b, b.constant(threads), b.sub(numbers, first));
-  b.each(count, [&](Value number) {
-    writeTokens(ids[0], ids[1], b.add(first, number));
+  Value first = b.mul(ids[2], threads);
+  b.each(threads, [&](Value thread) {
+    writeTokens(ids[0], ids[1], thread, b.add(first, thread));
   });
 }
 

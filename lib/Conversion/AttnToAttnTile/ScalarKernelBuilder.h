@@ -22,11 +22,22 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <numeric>
 #include <optional>
 
 namespace mlir::attn {
+
+/// The alignment of element `number` of `width` neighbours in `memref`, which
+/// are aligned together, if it exceeds the size of an element.
+inline std::optional<int64_t>
+getAlignmentOfNeighbour(Value memref, int64_t number, int64_t width) {
+  int64_t bytes = getElementTypeOrSelf(memref).getIntOrFloatBitWidth() / 8;
+  int64_t ofAll = std::gcd(width * bytes, maxAccessBytes);
+  int64_t alignment = std::gcd(number * bytes, ofAll);
+  return alignment > bytes ? std::optional(alignment) : std::nullopt;
+}
 
 struct ScalarKernelBuilder : ImplicitLocOpBuilder {
   using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
@@ -82,6 +93,36 @@ struct ScalarKernelBuilder : ImplicitLocOpBuilder {
     attn_tile::setKnownInBounds(load);
     return load;
   }
+  /// Loads `count` elements that exist from `indices` on. If `areAligned`, the
+  /// first ones of rows, and every `count`-th of a row, are aligned together.
+  SmallVector<Value> loadNeighbours(Value memref, SmallVector<Value> indices,
+                                    int64_t count, bool areAligned = true) {
+    Value first = indices.back();
+    SmallVector<Value> values;
+    for (int64_t i = 0; i < count; ++i) {
+      indices.back() = add(first, constant(i));
+      memref::LoadOp load = loadExisting(memref, indices);
+      if (auto alignment = getAlignmentOfNeighbour(memref, i, count);
+          areAligned && alignment)
+        load.setAlignment(*alignment);
+      values.push_back(load);
+    }
+    return values;
+  }
+  /// Stores `values` from `indices` on, in the same way.
+  void storeNeighbours(ValueRange values, Value memref,
+                       SmallVector<Value> indices, bool areAligned = true) {
+    Value first = indices.back();
+    auto count = static_cast<int64_t>(values.size());
+    for (auto [i, value] : llvm::enumerate(values)) {
+      auto number = static_cast<int64_t>(i);
+      indices.back() = add(first, constant(number));
+      auto store = memref::StoreOp::create(*this, value, memref, indices);
+      if (auto alignment = getAlignmentOfNeighbour(memref, number, count);
+          areAligned && alignment)
+        store.setAlignment(*alignment);
+    }
+  }
   void storeIndex(Value value, Value memref, ValueRange indices) {
     value = arith::IndexCastOp::create(*this, getI32Type(), value);
     memref::StoreOp::create(*this, value, memref, indices);
@@ -120,16 +161,6 @@ struct ScalarKernelBuilder : ImplicitLocOpBuilder {
     });
   }
 };
-
-/// The alignment of element `number` of `width` neighbours in `memref`, which
-/// are aligned together, if it exceeds the size of an element.
-inline std::optional<int64_t>
-getAlignmentOfNeighbour(Value memref, int64_t number, int64_t width) {
-  int64_t bytes = getElementTypeOrSelf(memref).getIntOrFloatBitWidth() / 8;
-  int64_t ofAll = std::gcd(width * bytes, maxAccessBytes);
-  int64_t alignment = std::gcd(number * bytes, ofAll);
-  return alignment > bytes ? std::optional(alignment) : std::nullopt;
-}
 
 } // namespace mlir::attn
 

@@ -34,26 +34,33 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 
 // -----
 
-// Cumulative log-decays have two parts. A thread adds up those of eight tokens, after those of earlier tokens of the
-// chunk, and checks its own. Scores, the output of the state, values and the state are decayed.
+// Cumulative log-decays have two parts. A thread adds up those of eight tokens, gets the sums of the threads before it in
+// the chunk, and checks its own. All threads of the warp exchange sums; the ones after the last chunk store nothing.
 
 // CHECK-LABEL: attn_tile.kernel @decay_log_decays(
 // CHECK: scf.forall (%{{.*}}, %{{.*}}, %[[GROUP:.*]]) in
 // CHECK: arith.muli %[[GROUP]], %c32
-// CHECK: attn_tile.thread_for
-// CHECK: %[[BEFORE:.*]] = arith.remui %{{.*}}, %c64
-// CHECK: %[[SUMS:.*]]:2 = scf.for {{.*}} to %[[BEFORE]] step %c8
+// CHECK: attn_tile.thread_for to(%c32
+// CHECK: ^bb0(%[[THREAD:.*]]: index):
 // CHECK-COUNT-8: memref.load
 // CHECK: arith.minimumf
 // CHECK: arith.maximumf
 // CHECK: %[[FLOOR:.*]] = math.floor
 // CHECK: arith.addf %{{.*}}, %[[FLOOR]]
 // CHECK: arith.subf %{{.*}}, %[[FLOOR]]
+// CHECK: arith.andi %[[THREAD]], %c1
+// CHECK: gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 2)
+// CHECK: arith.andi %[[THREAD]], %c2
+// CHECK: gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 4)
+// CHECK: arith.andi %[[THREAD]], %c4
+// CHECK: %[[UPPER:.*]] = arith.cmpi ne
+// CHECK: arith.select %[[UPPER]], %{{.*}}, %[[SUM:.*]] : f32
+// CHECK: %[[LOWER:.*]] = gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 8)
+// CHECK: arith.select %[[UPPER]], %[[LOWER]], %{{.*}} : f32
 // CHECK-NOT: memref.store
-// CHECK: scf.yield
-// CHECK-COUNT-8: memref.load
 // CHECK: arith.cmpf ugt
-// CHECK: arith.addf %[[SUMS]]#1
+// CHECK: %[[EXISTS:.*]] = arith.cmpi ult, %{{.*}}, %{{.*}}
+// CHECK-NEXT: scf.if %[[EXISTS]]
 // CHECK-COUNT-16: memref.store {{.*}} : memref<2x?x2x?xf32>
 // CHECK: scf.if
 // CHECK: memref.store %c15_i32
@@ -189,10 +196,15 @@ func.func @gradient(%q: memref<1x2x?x16xbf16>, %k: memref<1x2x?x16xbf16>, %v: me
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dv(
 // CHECK-NOT: vector.multi_reduction
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dlog_decay(
-// CHECK: attn_tile.reduce to(%c64
-// CHECK: attn_tile.reduce
+// CHECK: attn_tile.thread_for to(%c32
+// CHECK-COUNT-24: memref.load %{{.*}} : memref<1x?x2x?xf32>
 // CHECK: scf.for
-// CHECK: arith.select %{{.*}} : f32
+// CHECK-COUNT-8: memref.load %{{.*}} : memref<?x?x2x?xf32>
+// CHECK: gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 8)
+// CHECK-COUNT-6: gpu.subgroup_reduce
+// CHECK: %[[SUM:.*]] = gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 32)
+// CHECK: scf.if
+// CHECK: memref.store %[[SUM]]
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dlog_decay_sums(
 // CHECK: attn_tile.reduce
 // CHECK-LABEL: func @decay_gradient(
