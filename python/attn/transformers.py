@@ -638,6 +638,37 @@ def make_mask(
     return AttentionMask(shape, mask, lengths, num_keys)
 
 
+#: Arguments of attention that no kernel has.
+REFUSED = ("head_mask", "indices", "block_indices")
+
+#: Types of models that leave masks out unless they are tensors.
+_IGNORING_MASKS = ("doge",)
+
+
+def _check_call(module: torch.nn.Module, attention_mask: Any, arguments: Dict[str, Any]) -> None:
+    """Refuses what a module asks for that kernels do not compute."""
+    if arguments.get("output_attentions"):
+        raise UnsupportedError(
+            'output_attentions needs probabilities, which kernels do not store; use attn_implementation="eager"'
+        )
+    for name in REFUSED:
+        if arguments.get(name) is not None:
+            raise UnsupportedError(f'the model passes {name}; use attn_implementation="eager"')
+    model = getattr(getattr(module, "config", None), "model_type", "")
+    if model in _IGNORING_MASKS and not isinstance(attention_mask, BlockMask):
+        raise UnsupportedError(f'models of type {model} leave out masks of "attn"; use attn_implementation="eager"')
+
+
+def _make_state(query: Tensor, value: Tensor, sinks: Optional[Tensor]) -> Optional[Tuple[Tensor, Tensor]]:
+    """Sinks of each query, as attention to another key whose value is 0: its log-sum-exp is the sink."""
+    if sinks is None:
+        return None
+    shape = (*query.shape[:3], value.shape[3])
+    if sinks.shape != (*shape[:3], 1):
+        raise AttnError(f"sinks has the shape {tuple(sinks.shape)}, expected {(*shape[:3], 1)}")
+    return query.new_zeros(shape), sinks[..., 0].to(torch.float32)
+
+
 def _add_bias(mask: Optional[Tensor], bias: Tensor) -> Tensor:
     """A bias of scores, with a dense mask."""
     if mask is None:
@@ -681,6 +712,7 @@ def attend(
     softcap: Optional[float] = None,
     s_aux: Optional[Tensor] = None,
     position_bias: Optional[Tensor] = None,
+    sinks: Optional[Tensor] = None,
     **kwargs: Any,
 ) -> Tuple[Tensor, None]:
     """The attention of a module of Transformers, as ``AttentionInterface`` asks for it.
@@ -690,19 +722,15 @@ def attend(
     - ``attention_mask`` is the result of ``make_mask``, or a tensor of four dimensions that broadcasts to
       ``[batch, heads, queries, keys]``: of torch.bool, or added to the scores. With None, modules that are causal
       attend to keys up to the query. A sliding window is a part of the mask.
-    - ``softcap`` bounds scores; ``s_aux`` are sinks of the shape ``[heads]``; ``position_bias``, which broadcasts to
-      ``[batch, heads, queries, keys]``, is added to the scores and has a gradient.
+    - ``softcap`` bounds scores; ``s_aux`` are sinks of the shape ``[heads]``, and ``sinks`` sinks of each query,
+      ``[batch, heads, queries, 1]``; ``position_bias``, which broadcasts to ``[batch, heads, queries, keys]``, is added
+      to the scores. All but ``softcap`` have gradients.
 
     Returns the output ``[batch, queries, heads, head dim]``, and None in the place of probabilities. Raises an
-    ``UnsupportedError`` if the model asks for probabilities, and an ``AttnError`` for a mask of other sizes.
+    ``UnsupportedError`` if the model asks for probabilities or chooses keys by indices, and an ``AttnError`` for a mask
+    or sinks of other sizes.
     """
-    if kwargs.get("output_attentions"):
-        raise UnsupportedError(
-            'output_attentions needs probabilities, which kernels do not store; use attn_implementation="eager"'
-        )
-    for name in ("head_mask", "indices"):
-        if kwargs.get(name) is not None:
-            raise UnsupportedError(f'the model passes {name}; use attn_implementation="eager"')
+    _check_call(module, attention_mask, kwargs)
     block_mask = lengths = dense = None
     apply_causal = False
     pages = find_pages(key)
@@ -744,14 +772,14 @@ def attend(
     if pages is not None:
         reads = block_mask is not None and bool(block_mask.attribute()[1])
         is_inference = not (torch.is_grad_enabled() and query.requires_grad) and dropout == 0.0
-        if is_inference and not reads:
+        if is_inference and not reads and sinks is None:
             out = _attend_pages(query, pages, dense, block_mask, lengths, apply_causal, scaling, softcap, s_aux)
             return out.transpose(1, 2).contiguous(), None
         key, value = pages.gather()
     is_grouped = not query.shape[1] == key.shape[1] == value.shape[1]
     out = sdpa(
         query, key, value, dense, dropout, apply_causal, scaling, enable_gqa=is_grouped, soft_cap=softcap,
-        block_mask=block_mask, sinks=s_aux, key_lengths=lengths,
+        block_mask=block_mask, sinks=s_aux, key_lengths=lengths, state=_make_state(query, value, sinks),
     )  # fmt: skip
     return cast(Tensor, out).transpose(1, 2).contiguous(), None
 

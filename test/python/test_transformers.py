@@ -3,7 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Models of Hugging Face Transformers with Attn against their own attention."""
 
+import ast
 import copy
+import inspect
+import pathlib
+import re
 import sys
 import types
 from unittest import mock
@@ -462,8 +466,11 @@ def test_probabilities_are_refused():
     x = torch.zeros(2, 2, 9, 16)
     with pytest.raises(UnsupportedError, match='use attn_implementation="eager"'):
         attn.transformers.attend(torch.nn.Module(), x, x, x, None, output_attentions=True)
-    with pytest.raises(UnsupportedError, match="the model passes indices"):
-        attn.transformers.attend(torch.nn.Module(), x, x, x, None, indices=torch.zeros(2, 9, 3))
+    for name in attn.transformers.REFUSED:
+        with pytest.raises(UnsupportedError, match=f"the model passes {name}"):
+            attn.transformers.attend(torch.nn.Module(), x, x, x, None, **{name: torch.zeros(2, 9, 3)})
+    with pytest.raises(AttnError, match=r"sinks has the shape \(2, 2, 9\), expected \(2, 2, 9, 1\)"):
+        attn.transformers.attend(torch.nn.Module(), x, x, x, None, sinks=torch.zeros(2, 2, 9))
     with pytest.raises(AttnError, match="attention_mask has the shape"):
         attn.transformers.attend(torch.nn.Module(), x, x, x, torch.ones(2, 9))
     model = make_model("llama")
@@ -472,6 +479,71 @@ def test_probabilities_are_refused():
         model(make_tokens(), output_attentions=True)
     with pytest.raises(ValueError, match="output_attentions"):
         model.config.output_attentions = True
+
+
+def test_models_without_our_masks():
+    """Doge adds masks to its biases only if they are tensors: causal masks would be lost."""
+    x = torch.zeros(2, 2, 9, 16)
+    module = torch.nn.Module()
+    module.config = types.SimpleNamespace(model_type="doge")
+    with pytest.raises(UnsupportedError, match="models of type doge leave out masks"):
+        attn.transformers.attend(module, x, x, x, torch.zeros(2, 2, 9, 9))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_sinks_of_queries(causal):
+    """Sinks with a logit for each query, in the softmax of float64, with gradients."""
+    torch.manual_seed(0)
+    tensors = [torch.randn(2, heads, 9, 16) for heads in (4, 2, 2)] + [3 * torch.randn(2, 4, 9, 1)]
+    inputs = [x.requires_grad_() for x in tensors]
+    exact = [x.detach().double().requires_grad_() for x in tensors]
+    module = torch.nn.Module()
+    module.is_causal = causal
+    out, _ = attn.transformers.attend(module, *inputs[:3], None, scaling=0.5, sinks=inputs[3])
+    query, key, value, sinks = exact
+    scores = query @ key.repeat_interleave(2, 1).mT * 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), float("-inf"))
+    weights = torch.cat((scores, sinks), -1).softmax(-1)[..., :-1]
+    expected = (weights @ value.repeat_interleave(2, 1)).transpose(1, 2)
+    torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-5)
+    dout = torch.randn(out.shape)
+    out.backward(dout)
+    expected.backward(dout.double())
+    for actual, wanted in zip(inputs, exact):
+        torch.testing.assert_close(actual.grad.double(), wanted.grad, rtol=1e-4, atol=1e-4)
+
+
+#: Arguments that masks hold already, or that other functions of attention need.
+WITHOUT_EFFECT = {
+    "sliding_window", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "position_ids",
+    "output_attentions", "deterministic",
+}  # fmt: skip
+
+
+def test_arguments_of_models():
+    """All arguments that models of Transformers give to attention are computed, refused, or have no effect."""
+    known = set(inspect.signature(attn.transformers.attend).parameters) | set(attn.transformers.REFUSED)
+    given = {}
+    folder = pathlib.Path(transformers.__file__).parent / "models"
+    for path in folder.glob("*/modeling_*.py"):
+        text = path.read_text()
+        # Parsing these files as a whole takes ten seconds.
+        for match in re.finditer(r"attention_interface(?=\()|def eager_attention_forward(?=\()", text):
+            end = match.end()
+            while text[match.end() : end].count("(") != text[match.end() : end].count(")") or end == match.end():
+                end = text.index(")", end) + 1
+            arguments = text[match.end() : end]
+            if match[0].startswith("def"):
+                function = ast.parse(f"def f{arguments}: ...").body[0]
+                names = [argument.arg for argument in [*function.args.args[4:], *function.args.kwonlyargs]]
+            else:
+                names = [keyword.arg for keyword in ast.parse(f"f{arguments}").body[0].value.keywords]
+            for name in names:
+                given.setdefault(name, path.parent.name)
+    assert {"scaling", "dropout", "attention_mask"} <= set(given)
+    unknown = {name: model for name, model in given.items() if name and name not in known | WITHOUT_EFFECT}
+    assert not unknown
 
 
 @pytest.mark.parametrize("module", [None, types.SimpleNamespace()])
