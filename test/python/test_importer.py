@@ -511,6 +511,100 @@ def test_calls_of_torch_that_are_left():
     assert len(calls(module)) == 1
 
 
+class WithSinks(nn.Module):
+    """Attention whose softmax has a sink, of each head or of each query, as gpt-oss and Inkling 2 write it."""
+
+    def __init__(self, of_queries, is_shifted):
+        super().__init__()
+        self.sinks = nn.Parameter(torch.tensor([2.0, -1.0, 0.5, 4.0]))
+        self.of_queries, self.is_shifted = of_queries, is_shifted
+
+    def forward(self, q, k, v, more):
+        k, v = (x.repeat_interleave(2, 1) for x in (k, v))
+        scores = (q @ k.transpose(2, 3)) * 0.25 + more
+        sinks = self.sinks.reshape(1, -1, 1, 1).expand(q.shape[0], -1, q.shape[2], -1)
+        if self.of_queries:
+            sinks = q.sum(-1, keepdim=True) * sinks
+        logits = torch.cat([scores, sinks], dim=-1)
+        if self.is_shifted:
+            logits = logits - logits.max(dim=-1, keepdim=True).values
+        weights = F.softmax(logits, dim=-1, dtype=logits.dtype)[..., :-1]
+        return F.dropout(weights, 0.0) @ v
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("is_shifted", [False, True])
+@pytest.mark.parametrize("of_queries", [False, True])
+def test_sinks(of_queries, is_shifted, decomposed):
+    """Values and gradients, for lengths that vary, beside float64."""
+    torch.manual_seed(0)
+    model = WithSinks(of_queries, is_shifted)
+
+    def make(length):
+        shapes = ((2, 4, length, 16), (2, 2, length, 16), (2, 2, length, 16), (1, 1, length, length))
+        return [torch.randn(shape, requires_grad=True) for shape in shapes]
+
+    length = torch.export.Dim("length", min=2, max=64)
+    shapes = {name: {2: length} for name in "qkv"} | {"more": {2: length, 3: length}}
+    program = torch.export.export(model, tuple(make(12)), dynamic_shapes=shapes)
+    module = from_export(program.run_decompositions() if decomposed else program)
+    assert len(module.meta["attn_found"]) == 1 and module.meta["attn_left"] == []
+    (call,) = calls(module)
+    assert set(call.kwargs) == {"state" if of_queries else "sinks"} and call.args[1].meta["val"].shape[1] == 2
+    for number in (12, 33):
+        inputs = make(number)
+        exact = [x.detach().double().requires_grad_() for x in inputs]
+        reference = WithSinks(of_queries, is_shifted).double()
+        expected, actual = reference(*exact), module(*inputs)
+        torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-5)
+        dout = torch.randn(actual.shape)
+        module.zero_grad()
+        actual.backward(dout)
+        expected.backward(dout.double())
+        for x, y in zip((*inputs, *module.parameters()), (*exact, reference.sinks)):
+            torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_sinks_that_are_left():
+    def left(function, *shapes):
+        class Model(nn.Module):
+            def forward(self, q, k, v, sinks):
+                return function(q @ k.mT, v, sinks)
+
+        inputs = [torch.randn(shape) for shape in shapes]
+        with pytest.warns(attn.errors.AttnWarning):
+            module = from_export(torch.export.export(Model(), tuple(inputs)))
+        assert torch.equal(module(*inputs), Model()(*inputs))
+        (reason,) = module.meta["attn_left"]
+        return reason
+
+    def cut_first(scores, v, sinks):
+        return torch.cat([scores, sinks], -1).softmax(-1)[..., 1:] @ v
+
+    def plain(scores, v, sinks):
+        return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1] @ v
+
+    shape = (2, 4, 12, 16)
+    assert "their probabilities are not cut off" in left(cut_first, shape, shape, shape, (2, 4, 12, 1))
+    assert "other dimensions than batch, heads" in left(plain, shape[1:], shape[1:], shape[1:], (4, 12, 1))
+
+
+def test_views_of_results():
+    """A result has other strides than that of a matmul, so that views of it are copies."""
+
+    class Model(nn.Module):
+        def forward(self, x):
+            q, k, v = (part.view(2, 12, 4, 16).transpose(1, 2) for part in x.split(64, 2))
+            out = (q @ k.mT).softmax(-1) @ v
+            return out.view(2, 48, 16), (2 * out).view(8, 192)
+
+    x = torch.randn(2, 12, 192)
+    module = from_export(torch.export.export(Model(), (x,)))
+    assert len(calls(module)) == 1
+    for actual, expected in zip(module(x), Model()(x)):
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("program,name", [("x", "str"), (None, "NoneType"), (nn.Linear(2, 2), "Linear")])
 def test_programs_of_other_types(program, name):
     with pytest.raises(TypeError, match=f"program is a {name}; pass what torch.export.export returns") as caught:

@@ -5,7 +5,8 @@
 
 Attention is found as a call of torch's ``scaled_dot_product_attention``, or as a softmax between two matmuls, which may
 be written as ``einsum``, before and after ``run_decompositions``. Scales, caps, masks and biases between the first
-matmul and the softmax, casts, and dropout after it, belong to it. All else stays.
+matmul and the softmax, casts, and dropout after it, belong to it, and so do sinks: logits that are concatenated to
+scores, and whose probabilities are cut off. All else stays.
 """
 
 import math
@@ -81,6 +82,8 @@ class _Attention(NamedTuple):
     soft_cap: Optional[float] = None
     #: The permutation of the result's dimensions to the dimensions of ``output``.
     order: Optional[Tuple[int, ...]] = None
+    #: Logits without a value: of each head, ``[heads]``, or of each query, ``[batch, heads, queries, 1]``.
+    sinks: Optional[Node] = None
 
 
 def _shape(node: Node) -> Tuple:
@@ -403,10 +406,12 @@ class _Importer:
         key, key_scale = self.arrange(operands[1], sides[1], names, [*names.batch, "j", "d"])
         return query, key, scale * query_scale * key_scale
 
-    def match_scores(self, softmax: Node) -> Tuple[Node, Node, float, Optional[float], List[Tuple[Node, bool]]]:
+    def match_scores(
+        self, softmax: Node, without_sinks: Optional[Node] = None
+    ) -> Tuple[Node, Node, float, Optional[float], List[Tuple[Node, bool]]]:
         """Query, key, scale, cap, and masks: with whether ones in them are kept."""
-        node = softmax.args[0]
-        shape = _shape(softmax)
+        node = softmax.args[0] if without_sinks is None else without_sinks
+        shape = _shape(softmax) if without_sinks is None else _shape(without_sinks)
         scale, cap = 1.0, None
         masks: List[Tuple[Node, bool]] = []
         while node.target not in _MATMULS:
@@ -669,12 +674,47 @@ class _Importer:
                     return user
         return None
 
+    def split_sinks(self, softmax: Node) -> Optional[Tuple[Node, Node, Node]]:
+        """Scores, sinks, and the probabilities of keys, if the last element of each row of ``softmax`` is a sink."""
+        last = len(_shape(softmax)) - 1
+        node = _source(softmax.args[0], _CASTS + _COPIES)
+        if node.target == aten.sub.Tensor and self._is_over_last(
+            node.args[1], node.args[0], (aten.amax.default, aten.max.dim)
+        ):
+            node = _source(node.args[0], _CASTS + _COPIES)
+        if node.target != aten.cat.default or len(node.args[0]) != 2 or node.args[1:] not in ((last,), (-1,)):
+            return None
+        scores, sinks = node.args[0]
+        if _shape(sinks)[-1] != 1:
+            return None
+        probabilities = softmax
+        while _shape(probabilities) != _shape(scores):
+            probabilities = self.only_user(probabilities, "attention probabilities and sinks")
+            is_cut = probabilities.target == aten.slice.Tensor and probabilities.args[1] % (last + 1) == last
+            if not (is_cut and probabilities.args[2] == 0) and probabilities.target not in _CASTS + _COPIES:
+                raise _Mismatch("sinks are concatenated to scores, and their probabilities are not cut off")
+        if last != 3:
+            raise _Mismatch("scores with sinks have other dimensions than batch, heads, queries and keys")
+        return scores, self._find_sinks(sinks, _shape(scores)), probabilities
+
+    def _find_sinks(self, sinks: Node, shape: Tuple) -> Node:
+        """Sinks of each head where these do not depend on batch entry and query, or of each query."""
+        source = sinks
+        while source.op == "call_function" and source.target in _EXPANDS + _CASTS + _COPIES:
+            source = source.args[0]
+        heads = shape[1]
+        if _shape(source) in ((1, heads, 1, 1), (heads, 1, 1)):
+            return self.insert(source, aten.reshape.default, source, [heads])
+        return sinks
+
     def match(self, softmax: Node) -> _Attention:
         rank = len(_shape(softmax))
         if softmax.args[1] % rank != rank - 1:
             raise _Mismatch("it is not over the last dimension")
-        query, key, scale, cap, masks = self.match_scores(softmax)
-        output, value, dropout, order = self.match_probabilities(softmax)
+        split = self.split_sinks(softmax)
+        scores, sinks, probabilities = split or (None, None, softmax)
+        query, key, scale, cap, masks = self.match_scores(softmax, scores)
+        output, value, dropout, order = self.match_probabilities(probabilities)
         for tensor in (query, key, value):
             if len(_shape(tensor)) != len(_shape(output)):
                 raise _Mismatch("its operands have another number of dimensions than the result")
@@ -689,7 +729,9 @@ class _Importer:
             # One mask is enough: the others are joined with the causal one.
             is_causal, kept = False, masks
         joined = self._join(kept, query, output)
-        return _Attention(output, query, key, value, joined, dropout, is_causal, scale, soft_cap=cap, order=order)
+        return _Attention(
+            output, query, key, value, joined, dropout, is_causal, scale, soft_cap=cap, order=order, sinks=sinks
+        )
 
     def _join(self, masks: List[Tuple[Node, bool]], query: Node, output: Node) -> Optional[Node]:
         """One mask for ``sdpa``: booleans that keep, or a bias."""
@@ -728,7 +770,7 @@ class _Importer:
             raise _Mismatch(f"there are no kernels for {value.dtype} on {value.device.type}")
 
     def replace(self, attention: _Attention) -> Node:
-        output, *arguments, order = attention
+        output, *arguments, order, sinks = attention
         with self.graph.inserting_before(output):
             for number, tensor in enumerate(arguments):
                 value = tensor.meta["val"] if isinstance(tensor, Node) else None
@@ -736,7 +778,7 @@ class _Importer:
                 if value is not None and value.dim() and value.shape[-1] != 1 and value.stride(-1) != 1:
                     arguments[number] = self.graph.call_function(aten.contiguous.default, (tensor,))
                     arguments[number].meta["val"] = value.contiguous()
-            node = result = self.graph.call_function(sdpa, tuple(arguments))
+            node = result = self.graph.call_function(sdpa, tuple(arguments), self._write_sinks(attention))
             node.meta["val"] = output.meta["val"]
             if order is not None and order != tuple(sorted(order)):
                 node.meta["val"] = node.meta["val"].permute([order.index(dim) for dim in range(len(order))])
@@ -744,6 +786,25 @@ class _Importer:
                 result.meta["val"] = output.meta["val"]
         output.replace_all_uses_with(result)
         return node
+
+    def _write_sinks(self, attention: _Attention) -> Dict[str, Any]:
+        """Sinks as an argument of ``sdpa``. The ones of each query are attention to another key whose value is 0."""
+        sinks = attention.sinks
+        if sinks is None:
+            return {}
+        if len(_shape(sinks)) == 1:
+            return {"sinks": sinks}
+        query, value = attention.query, attention.value
+
+        def size(node: Node, dim: int) -> Any:
+            number = _shape(node)[dim]
+            return number if isinstance(number, int) else self.graph.call_function(aten.sym_size.int, (node, dim))
+
+        sizes = [*(size(query, dim) for dim in range(3)), size(value, 3)]
+        lse = self.graph.call_function(aten.select.int, (sinks, -1, 0))
+        lse = self.graph.call_function(aten.expand.default, (lse, sizes[:3]))
+        lse = self.graph.call_function(aten.to.dtype, (lse, torch.float32))
+        return {"state": (self.graph.call_function(aten.new_zeros.default, (query, sizes)), lse)}
 
     def find_softmax(self, node: Node) -> Optional[Node]:
         """A softmax in the place of one that is written out as other operations."""
@@ -860,6 +921,10 @@ def from_export(program: torch.export.ExportedProgram) -> GraphModule:
 
     linear, left_linear = LinearImporter(module).run_linear()
     found, left, missed = found + linear, left + left_linear, missed + left_linear
+    # Results of kernels may have other strides than the ones they replace.
+    for node in module.graph.nodes:
+        if node.target == aten.view.default:
+            node.target = aten.reshape.default
     module.recompile()
     module.meta["attn_found"], module.meta["attn_left"] = found, left
     if not found:
