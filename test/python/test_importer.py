@@ -589,6 +589,42 @@ def test_sinks_that_are_left():
     assert "other dimensions than batch, heads" in left(plain, shape[1:], shape[1:], shape[1:], (4, 12, 1))
 
 
+@pytest.mark.parametrize("sizes", [(2, 1), (1, 4), (2, 4), (1, 1)])
+def test_heads_in_the_batch(sizes):
+    """Scores of bmm with batch and heads in one dimension, to which masks of four dimensions are added, as in BART of
+    fairseq; the batch size varies if the mask's does."""
+
+    class Model(nn.Module):
+        def forward(self, q, k, v, mask):
+            batch, _, length, _ = q.shape
+            q, k, v = (x.reshape(batch * 4, length, 16) for x in (q, k, v))
+            scores = torch.bmm(q * 0.25, k.transpose(1, 2)).view(batch, 4, length, length) + mask
+            weights = scores.view(batch * 4, length, length).softmax(-1)
+            return torch.bmm(F.dropout(weights, 0.0), v).view(batch, 4, length, 16).transpose(1, 2)
+
+    def make(batch):
+        rows = [torch.randn(batch, 4, 12, 16, requires_grad=True) for _ in range(3)]
+        return *rows, torch.randn(batch if sizes[0] == 2 else 1, sizes[1], 12, 12)
+
+    batch = torch.export.Dim("batch", min=2, max=64)
+    shapes = {name: {0: batch} for name in "qkv"} | {"mask": {0: batch} if sizes[0] == 2 else {}}
+    program = torch.export.export(Model(), make(2), dynamic_shapes=shapes)
+    for decomposed in (False, True):
+        module = from_export(program.run_decompositions() if decomposed else program)
+        assert len(calls(module)) == 1 and module.meta["attn_left"] == []
+        # The mask is not repeated.
+        assert calls(module)[0].args[3].meta["val"].shape[-3:-2] == sizes[1:] or sizes == (1, 1)
+        for number in (2, 3):
+            inputs = make(number)
+            exact = [x.detach().double().requires_grad_(x.requires_grad) for x in inputs]
+            actual, expected = module(*inputs), Model()(*exact)
+            torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-5)
+            actual.square().sum().backward()
+            expected.square().sum().backward()
+            for x, y in zip(inputs[:3], exact):
+                torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=1e-4)
+
+
 def test_views_of_results():
     """A result has other strides than that of a matmul, so that views of it are copies."""
 

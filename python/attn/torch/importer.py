@@ -82,6 +82,8 @@ class _Attention(NamedTuple):
     soft_cap: Optional[float] = None
     #: The permutation of the result's dimensions to the dimensions of ``output``.
     order: Optional[Tuple[int, ...]] = None
+    #: How many heads the first dimension of ``output`` has for each batch entry; 0 if it is the batch entry alone.
+    heads: int = 0
     #: Logits without a value: of each head, ``[heads]``, or of each query, ``[batch, heads, queries, 1]``.
     sinks: Optional[Node] = None
 
@@ -407,9 +409,10 @@ class _Importer:
         return query, key, scale * query_scale * key_scale
 
     def match_scores(
-        self, softmax: Node, without_sinks: Optional[Node] = None
+        self, softmax: Node, without_sinks: Optional[Node] = None, splits_heads: bool = False
     ) -> Tuple[Node, Node, float, Optional[float], List[Tuple[Node, bool]]]:
-        """Query, key, scale, cap, and masks: with whether ones in them are kept."""
+        """Query, key, scale, cap, and masks: with whether ones in them are kept. If ``splits_heads``, masks may have
+        batch and heads where these are one dimension of scores."""
         node = softmax.args[0] if without_sinks is None else without_sinks
         shape = _shape(softmax) if without_sinks is None else _shape(without_sinks)
         scale, cap = 1.0, None
@@ -421,7 +424,7 @@ class _Importer:
                 moved = self.match_moved_matmul(node, shape)
                 if moved is not None:
                     query, key, more = moved
-                    return query, key, *self._capped(scale * more, cap), self._fitting(masks, shape)
+                    return query, key, *self._capped(scale * more, cap), self._fitting(masks, shape, splits_heads)
             if node.target in _CASTS + _COPIES + _VIEWS + _EXPANDS:
                 node = node.args[0]
             elif node.target in _SCALES and self.number(node.args[1]) is not None:
@@ -440,7 +443,7 @@ class _Importer:
                     raise _Mismatch("scores are scaled after something is added to them")
                 if beta == 1:
                     masks.append((node.args[0], True))
-                return self._operands(node.args[1:], shape, scale * alpha, cap, masks)
+                return self._operands(node.args[1:], shape, scale * alpha, cap, masks, splits_heads)
             elif node.target in _SUMS and self._take_matmul_with_mask(node, masks):
                 node = self._scores_with_mask(node.args[0])[0]
             elif node.target in _SUMS and not node.kwargs:
@@ -458,29 +461,38 @@ class _Importer:
                 node = node.args[2]
             else:
                 raise _Mismatch(f"{node.target} is between the matmul and the softmax")
-        return self._operands(node.args, shape, scale, cap, masks)
+        return self._operands(node.args, shape, scale, cap, masks, splits_heads)
 
     def _operands(
-        self, operands: Tuple, shape: Tuple, scale: float, cap: Optional[float], masks: List[Tuple[Node, bool]]
+        self,
+        operands: Tuple,
+        shape: Tuple,
+        scale: float,
+        cap: Optional[float],
+        masks: List[Tuple[Node, bool]],
+        splits_heads: bool,
     ) -> Tuple[Node, Node, float, Optional[float], List[Tuple[Node, bool]]]:
         query, query_scale = self.operand(operands[0], len(shape))
         key, key_scale = self.transposed(operands[1], len(shape))
-        return query, key, *self._capped(scale * query_scale * key_scale, cap), self._fitting(masks, shape)
+        scale *= query_scale * key_scale
+        return query, key, *self._capped(scale, cap), self._fitting(masks, shape, splits_heads)
 
     @staticmethod
     def _capped(scale: float, cap: Optional[float]) -> Tuple[float, Optional[float]]:
         """Scale and cap of ``cap * tanh(scale * score)`` as ``sdpa`` has them."""
         return (scale, None) if cap is None else (scale * cap, abs(cap))
 
-    def _fitting(self, masks: List[Tuple[Node, bool]], shape: Tuple) -> List[Tuple[Node, bool]]:
-        """The masks in shapes that broadcast to scores. In a mask, batch and heads may be one dimension."""
+    def _fitting(self, masks: List[Tuple[Node, bool]], shape: Tuple, splits_heads: bool) -> List[Tuple[Node, bool]]:
+        """The masks in shapes that broadcast to scores. In a mask, batch and heads may be one dimension; if
+        ``splits_heads``, in scores, too."""
         result = []
         for mask, is_kept in masks:
             sizes = _shape(mask)
             is_broadcast = len(sizes) <= len(shape) and all(
                 size == 1 or size == expected for size, expected in zip(reversed(sizes), reversed(shape))
             )
-            if not is_broadcast:
+            is_split = splits_heads and len(sizes) == 4 and len(shape) == 3
+            if not is_broadcast and not is_split:
                 if len(sizes) != 3 or len(shape) != 4 or sizes[0] != shape[0] * shape[1]:
                     raise _Mismatch(f"a mask of the shape {sizes} is not of the scores' shape {shape}")
                 mask = self.insert(mask, aten.reshape.default, mask, [*shape[:2], *sizes[1:]])
@@ -713,11 +725,17 @@ class _Importer:
             raise _Mismatch("it is not over the last dimension")
         split = self.split_sinks(softmax)
         scores, sinks, probabilities = split or (None, None, softmax)
-        query, key, scale, cap, masks = self.match_scores(softmax, scores)
+        query, key, scale, cap, masks = self.match_scores(softmax, scores, splits_heads=True)
         output, value, dropout, order = self.match_probabilities(probabilities)
         for tensor in (query, key, value):
             if len(_shape(tensor)) != len(_shape(output)):
                 raise _Mismatch("its operands have another number of dimensions than the result")
+        heads = self._count_heads(masks, _shape(query))
+        if heads and order is not None:
+            raise _Mismatch("its masks have a dimension for heads, and its result has another order of dimensions")
+        if heads:
+            query, key, value = (self._split_heads(tensor, heads) for tensor in (query, key, value))
+        masks = [(self._fit_heads(mask, heads, _shape(output)), is_kept) for mask, is_kept in masks]
         is_causal = False
         kept: List[Tuple[Node, bool]] = []
         for mask, is_kept in masks:
@@ -730,8 +748,36 @@ class _Importer:
             is_causal, kept = False, masks
         joined = self._join(kept, query, output)
         return _Attention(
-            output, query, key, value, joined, dropout, is_causal, scale, soft_cap=cap, order=order, sinks=sinks
-        )
+            output, query, key, value, joined, dropout, is_causal, scale, soft_cap=cap, order=order, heads=heads,
+            sinks=sinks,
+        )  # fmt: skip
+
+    def _count_heads(self, masks: List[Tuple[Node, bool]], shape: Tuple) -> int:
+        """The number of heads in the first dimension of a query, by masks that have a dimension for them; 0 if no mask
+        has. Views of scores, to which these were added, have the batch first."""
+        for mask, _ in masks:
+            sizes = _shape(mask)
+            if len(shape) == 3 and len(sizes) == 4 and sizes[:2] != (1, 1):
+                return int(sizes[1] if sizes[1] != 1 else shape[0] // sizes[0])
+        return 0
+
+    def _fit_heads(self, mask: Node, heads: int, shape: Tuple) -> Node:
+        """A mask in the dimensions of attention: with ``heads``, or without if there are none."""
+        sizes = _shape(mask)
+        if heads and len(sizes) == 3 and sizes[0] == shape[0]:
+            return self._split_heads(mask, heads)
+        if not heads and len(sizes) == 4 and len(shape) == 3:
+            return self.insert(mask, aten.select.int, mask, 0, 0)
+        return mask
+
+    def _split_heads(self, tensor: Node, heads: int) -> Node:
+        """``tensor``, whose first dimension is batch and heads, with four dimensions."""
+        source = _source(tensor, _COPIES)
+        if source.target in _VIEWS:
+            sizes = _shape(source.args[0])
+            if len(sizes) == 4 and sizes[1:] == (heads, *_shape(tensor)[1:]):
+                return source.args[0]
+        return self.insert(tensor, aten.unflatten.int, tensor, 0, [-1, heads])
 
     def _join(self, masks: List[Tuple[Node, bool]], query: Node, output: Node) -> Optional[Node]:
         """One mask for ``sdpa``: booleans that keep, or a bias."""
@@ -770,7 +816,7 @@ class _Importer:
             raise _Mismatch(f"there are no kernels for {value.dtype} on {value.device.type}")
 
     def replace(self, attention: _Attention) -> Node:
-        output, *arguments, order, sinks = attention
+        output, *arguments, order, heads, _ = attention
         with self.graph.inserting_before(output):
             for number, tensor in enumerate(arguments):
                 value = tensor.meta["val"] if isinstance(tensor, Node) else None
@@ -783,6 +829,10 @@ class _Importer:
             if order is not None and order != tuple(sorted(order)):
                 node.meta["val"] = node.meta["val"].permute([order.index(dim) for dim in range(len(order))])
                 result = self.graph.call_function(aten.permute.default, (node, list(order)))
+                result.meta["val"] = output.meta["val"]
+            if heads:
+                node.meta["val"] = output.meta["val"].unflatten(0, (-1, heads))
+                result = self.graph.call_function(aten.flatten.using_ints, (node, 0, 1))
                 result.meta["val"] = output.meta["val"]
         output.replace_all_uses_with(result)
         return node
