@@ -511,6 +511,64 @@ def test_calls_of_torch_that_are_left():
     assert len(calls(module)) == 1
 
 
+def scale_in_place(q, k, v):
+    scores = q @ k.mT
+    scores /= 3.0
+    scores.add_(q[..., :1].mT)
+    return torch.softmax(scores, -1) @ v
+
+
+def mask_in_place(q, k, v):
+    scores = q @ k.mT
+    mask = (q[..., 0] > 0)[:, :, None].expand_as(scores)
+    scores.masked_fill_(mask, torch.finfo(scores.dtype).min)
+    return torch.softmax(scores.float(), -1).type_as(scores) @ v
+
+
+def bound_below(q, k, v):
+    scores = q @ k.mT + torch.full((20, 20), torch.finfo(q.dtype).min).triu(1)
+    return torch.softmax(torch.max(scores, torch.tensor(torch.finfo(q.dtype).min)), -1) @ v
+
+
+def write_to_a_view(q, k, v):
+    """What is written through a view is read afterwards."""
+    scores = q @ k.mT
+    scores.mT.mul_(0.5)
+    return torch.softmax(scores, -1) @ v
+
+
+def read_by_a_view(q, k, v):
+    scores = q @ k.mT
+    rows = scores.mT
+    scores.mul_(0.5)
+    return torch.softmax(rows, -1) @ v + torch.softmax(scores.sin(), -1) @ v
+
+
+def write_to_an_operand(q, k, v):
+    """The dtype of what is written is that of the operand."""
+    scores = (q @ k.mT).bfloat16()
+    scores += q[..., :1].float()
+    return torch.softmax(scores.float(), -1) @ v
+
+
+@pytest.mark.parametrize(
+    "function,count",
+    [(scale_in_place, 1), (mask_in_place, 1), (bound_below, 1), (write_to_a_view, None), (read_by_a_view, None),
+     (write_to_an_operand, None)],
+)  # fmt: skip
+def test_operations_in_place(function, count):
+    class Module(nn.Module):
+        def forward(self, *args):
+            return function(*args)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(Module(), tuple(inputs(20, 20)))
+        module = from_export(program)
+    assert count is None or len(module.meta["attn_found"]) == count
+    torch.testing.assert_close(module(*inputs(20, 20)), function(*inputs(20, 20)), rtol=1e-4, atol=1e-5)
+
+
 class WithSinks(nn.Module):
     """Attention whose softmax has a sink, of each head or of each query, as gpt-oss and Inkling 2 write it."""
 

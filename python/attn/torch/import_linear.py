@@ -345,6 +345,7 @@ class LinearImporter(_Importer):
         shape = _shape(last)
         is_likely = factors.is_tril or bool(factors.masks) or bool(factors.tensors)
         try:
+            self.check_written(last)
             scores = types.SimpleNamespace(args=(factors.scores,), meta=last.meta)
             query, key, scale, cap, masks = self.match_scores(scores)
             if cap is not None or masks:

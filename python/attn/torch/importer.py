@@ -50,11 +50,13 @@ _SCALES: Dict[Any, Callable[[float], float]] = {
     aten.div.Scalar: lambda x: 1 / x,
 }
 _SUMS = (aten.add.Tensor, aten.sub.Tensor)
+# With a number that is less than any score, these keep what masks leave.
+_LOWER_BOUNDS = (aten.max.other, aten.maximum.default, aten.clamp_min.default, aten.clamp.default)
 _FILLS = (aten.masked_fill.Scalar, aten.masked_fill.Tensor)
 #: Operations between the first matmul and the softmax, with scores as their first argument.
 _PASSED = (
     *(_CASTS + _COPIES + _VIEWS + _EXPANDS + _SQUEEZES + _PERMUTATIONS),
-    *(*_SCALES, *_SUMS, *_FILLS, aten.tanh.default),
+    *(*_SCALES, *_SUMS, *_FILLS, *_LOWER_BOUNDS, aten.tanh.default),
 )
 # Impure for torch, but without effect once the result is unused or the checked tensor is gone.
 _CHECKS = (aten._assert_tensor_metadata.default,)
@@ -208,6 +210,8 @@ class _Importer:
         self.module = module
         self.graph: Graph = module.graph
         self.values: Dict[Node, Optional[Tensor]] = {}
+        self.functionalize()
+        self.written = self.find_written()
 
     def only_user(self, node: Node, what: str) -> Node:
         users = [user for user in node.users if user.target not in _CHECKS]
@@ -450,6 +454,8 @@ class _Importer:
                 if scale != 1.0:
                     raise _Mismatch("scores are scaled after something is added to them")
                 node = self._take_bias(node, masks)
+            elif node.target in _LOWER_BOUNDS and len(node.args) == 2 and not node.kwargs and self._masks(node.args[1]):
+                node = node.args[0]
             elif node.target in _FILLS and self._masks(node.args[2]):
                 masks.append((node.args[1], False))
                 node = node.args[0]
@@ -723,6 +729,7 @@ class _Importer:
         rank = len(_shape(softmax))
         if softmax.args[1] % rank != rank - 1:
             raise _Mismatch("it is not over the last dimension")
+        self.check_written(softmax)
         split = self.split_sinks(softmax)
         scores, sinks, probabilities = split or (None, None, softmax)
         query, key, scale, cap, masks = self.match_scores(softmax, scores, splits_heads=True)
@@ -812,6 +819,9 @@ class _Importer:
 
     def check(self, attention: _Attention) -> None:
         value = attention.query.meta["val"]
+        for tensor in (attention.query, attention.key, attention.value, attention.mask, attention.sinks):
+            if tensor in self.written:
+                raise _Mismatch(f"operations write to {tensor.name}")
         if value.dtype not in kernel_dtypes(value.device):
             raise _Mismatch(f"there are no kernels for {value.dtype} on {value.device.type}")
 
@@ -915,6 +925,91 @@ class _Importer:
 
         before = reaches(list(softmax.all_input_nodes), lambda node: node.all_input_nodes)
         return before and reaches(list(softmax.users), lambda node: node.users)
+
+    def functionalize(self) -> None:
+        """Replaces operations that write into a tensor of the graph by ones that return another, where all that read it
+        afterwards are known."""
+        places = {node: place for place, node in enumerate(self.graph.nodes)}
+        for node in self.graph.nodes:
+            if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+                continue
+            if node.target == aten.detach_.default:
+                # Constants are made so.
+                node.target = aten.detach.default
+                continue
+            name, overload = node.target._schema.name.split("::")[1], node.target._overloadname
+            packet = getattr(aten, name[:-1], None) if name.endswith("_") and not name.endswith("__") else None
+            if packet is None or overload not in packet.overloads():
+                continue
+            dtype = node.meta["val"].dtype
+            tensors = [arg.meta.get("val") for arg in node.all_input_nodes]
+            # The result has the dtype that the operation writes.
+            is_same = all(isinstance(x, Tensor) and torch.promote_types(x.dtype, dtype) == dtype for x in tensors)
+            later = [user for user in node.args[0].users if places[user] > places[node]]
+            earlier = [user for user in node.args[0].users if places[user] < places[node]]
+            if dtype.is_floating_point and is_same and self._is_fresh(node.args[0], bool(earlier or later)):
+                if not any(self._may_alias(user, node.args[0]) for user in earlier):
+                    node.target = getattr(packet, overload)
+                    node.args[0].replace_all_uses_with(node, lambda user, later=later: user in later)
+
+    @staticmethod
+    def _may_alias(node: Node, operand: Node) -> bool:
+        """Whether the result of ``node`` may be in the memory of ``operand``."""
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return True
+        # Dropout that drops nothing returns its operand.
+        if node.target == aten.dropout.default:
+            return operand is node.args[0]
+        schema = node.target._schema
+        shared = set().union(*(result.alias_info.before_set for result in schema.returns if result.alias_info))
+        return any(
+            value is operand and argument.alias_info and not shared.isdisjoint(argument.alias_info.before_set)
+            for argument, value in zip(schema.arguments, node.args)
+        )
+
+    def _is_fresh(self, node: Any, is_shared: bool) -> bool:
+        """Whether ``node`` is a tensor of its own, or if it is not ``is_shared`` a part of one that nothing else
+        reads."""
+        while isinstance(node, Node) and node.op == "call_function":
+            if not any(self._may_alias(node, operand) for operand in node.all_input_nodes):
+                return isinstance(node.meta.get("val"), Tensor)
+            if is_shared or len(node.users) != 1 or not isinstance(node.target, torch._ops.OpOverload):
+                return False
+            node = node.args[0]
+            if len(node.users) != 1:
+                return False
+        return False
+
+    def find_written(self) -> Set[Node]:
+        """Tensors of the graph, and views of them, that operations write to."""
+        written: Set[Node] = set()
+        for node in self.graph.nodes:
+            if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+                pending = [
+                    value
+                    for argument, value in zip(node.target._schema.arguments, node.args)
+                    if argument.alias_info is not None and argument.alias_info.is_write
+                ]
+                while pending:
+                    tensor = pending.pop()
+                    if isinstance(tensor, Node) and tensor not in written:
+                        written.add(tensor)
+                        pending += [source for source in tensor.all_input_nodes if self._may_alias(tensor, source)]
+                        pending += [user for user in tensor.users if self._may_alias(user, tensor)]
+        return written
+
+    def check_written(self, node: Node) -> None:
+        """Refuses scores and probabilities, up to the matmuls around ``node``, that operations write to."""
+        limits = (*_MATMULS, aten.einsum.default, aten.baddbmm.default)
+        for follow in (lambda each: each.all_input_nodes, lambda each: each.users):
+            pending, seen = [node], set()
+            while pending:
+                each = pending.pop()
+                if each in self.written:
+                    raise _Mismatch(f"operations write to {each.name}")
+                if each not in seen and (each is node or each.target not in limits):
+                    seen.add(each)
+                    pending += [other for other in follow(each) if other.op == "call_function"]
 
     def run(self) -> Tuple[List[str], List[str], List[str]]:
         """Calls that were found, softmaxes and calls that were left, with reasons, and the ones of these that are
