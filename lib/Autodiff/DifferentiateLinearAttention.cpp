@@ -147,9 +147,10 @@ struct LinearAttentionModel
         types.push_back(init.getType());
     auto grad = LinearAttentionGradOp::create(
         builder, loc, types, op.getQuery(), key, value, dout, decay, beta,
-        initial, dfinalState, inits[0], inits[1], inits[2], ddecay, dbeta,
-        dinitial, op.getCausalAttr(), op.getScaleAttr(), op.getChunkAttr(),
-        op.getPrecisionAttr(), /*schedule=*/ScheduleAttrInterface());
+        initial, dfinalState, op.getSequences(), inits[0], inits[1], inits[2],
+        ddecay, dbeta, dinitial, op.getWholeChunksAttr(), op.getCausalAttr(),
+        op.getScaleAttr(), op.getChunkAttr(), op.getPrecisionAttr(),
+        /*schedule=*/ScheduleAttrInterface());
 
     auto next = grad->getResults().begin();
     state.addGradient(builder, loc, op.getQuery(), *next++);

@@ -69,6 +69,7 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   calibration.target = options.target;
   pm.addPass(createAttnLoadCalibrationPass(calibration));
   pm.addPass(createAttnDecomposeLinearAttentionPass());
+  pm.addPass(createAttnPadSequencesPass());
   pm.addPass(createAttnDecomposeQuantizePass());
   // Operations that targets have no instructions or functions for.
   pm.addPass(createAttnExpandPowersPass());

@@ -69,9 +69,10 @@ LinearGradientShard::emitGradient(Value initialState, Value dfinalState,
   return LinearAttentionGradOp::create(
       b, types, inputs.query, inputs.key, inputs.value, op.getDout(),
       inputs.logDecay, inputs.beta, initialState, dfinalState,
-      destinations.dquery, destinations.dkey, destinations.dvalue,
-      destinations.dlogDecay, destinations.dbeta, destinations.dinitialState,
-      inputs.causal, inputs.scale, inputs.chunk, inputs.precision, schedule);
+      /*sequences=*/Value(), destinations.dquery, destinations.dkey,
+      destinations.dvalue, destinations.dlogDecay, destinations.dbeta,
+      destinations.dinitialState, /*whole_chunks=*/UnitAttr(), inputs.causal,
+      inputs.scale, inputs.chunk, inputs.precision, schedule);
 }
 
 Value LinearGradientShard::emitGradientOfOutputs() {

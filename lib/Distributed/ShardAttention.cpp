@@ -371,6 +371,12 @@ LogicalResult FunctionSharder::addLinear(DestinationStyleOpInterface op) {
     return op.emitOpError("cannot be distributed over ranks by '")
            << getName(method) << "', but by 'allgather' or 'auto'";
   auto attention = dyn_cast<LinearAttentionOp>(op.getOperation());
+  auto gradient = dyn_cast<LinearAttentionGradOp>(op.getOperation());
+  bool hasSequenceStates =
+      attention ? attention.hasSequenceStates() : gradient.hasSequenceStates();
+  if (hasSequenceStates && placement.ranks > 1)
+    return op.emitOpError("with 'sequences' that have states cannot be "
+                          "distributed over ranks");
   if (!attention || attention.isPlain() || placement.ranks == 1 ||
       hasWholeBlocks(attention, placement.ranks))
     return addOperation(op);

@@ -412,8 +412,11 @@ LogicalResult Chooser::chooseLinear(LinearAttentionOp op) {
     return failure();
   const ScheduleFamily &family = getFamily(op);
   ScheduleAttrInterface chunks = family.getLinear(op, device);
+  // Packed sequences are in whole chunks.
+  ScheduleAttrInterface recurrent =
+      op.getSequences() ? ScheduleAttrInterface() : family.getRecurrent(op);
   if (!op.getScheduleAttr())
-    op.setScheduleAttr(chooseForTokens(op, family.getRecurrent(op), chunks));
+    op.setScheduleAttr(chooseForTokens(op, recurrent, chunks));
   auto isWrong = [&](ScheduleAttrInterface given) {
     if (isLike(given, chunks))
       return !target.isHost() && failed(given.verifyUse(op, target));

@@ -154,6 +154,17 @@ static int64_t getNumColumns(LinearAttentionGradOp op) {
   return std::max(op.getKeyHeadDim(), op.getValueHeadDim());
 }
 
+/// The number of batch entries or, if they are packed in one, of sequences.
+template <typename OpTy>
+static Value emitNumStates(OpBuilder &builder, OpTy op) {
+  Location loc = op.getLoc();
+  if (!op.getSequences())
+    return emitSize(builder, loc, op.getQuery(), 0);
+  return builder.createOrFold<arith::SubIOp>(
+      loc, emitSize(builder, loc, op.getSequences(), 0),
+      arith::ConstantIndexOp::create(builder, loc, 1));
+}
+
 /// Whether the number of work items of `op` is within the bounds of `choice`.
 template <typename OpTy>
 static Value emitIsWithin(OpBuilder &builder, OpTy op,
@@ -169,9 +180,9 @@ static Value emitIsWithin(OpBuilder &builder, OpTy op,
   };
   int64_t tiles = llvm::divideCeil(getNumColumns(op),
                                    choice.getOtherwise().getHeadDimTile());
-  Value batch = emitSize(builder, loc, op.getQuery(), 0);
+  Value states = emitNumStates(builder, op);
   Value items = builder.createOrFold<arith::MulIOp>(
-      loc, batch, constant(op.getNumHeads() * tiles));
+      loc, states, constant(op.getNumHeads() * tiles));
   return builder.createOrFold<arith::AndIOp>(
       loc, compare(arith::CmpIPredicate::ugt, items, choice.getMoreThan()),
       compare(arith::CmpIPredicate::ule, items, choice.getAtMost()));

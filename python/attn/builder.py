@@ -492,7 +492,16 @@ class LinearAttention:
             results.append(state)
             inits.append("%initial_state" if self.in_place else "%state_init")
             if not self.in_place:
-                lines.append(f"  %state_init = tensor.empty(%batch) : {state}")
+                number = "%batch"
+                if self.sequences:
+                    # A state for each sequence, which has a boundary at both ends.
+                    number = "%number"
+                    lines += [
+                        "  %dim1 = arith.constant 1 : index",
+                        f"  %boundaries = tensor.dim %sequences, %dim0 : {_LENGTHS}",
+                        "  %number = arith.subi %boundaries, %dim1 : index",
+                    ]
+                lines.append(f"  %state_init = tensor.empty({number}) : {state}")
         lines = [
             f"func.func @{self.NAME}({', '.join(f'%{name}: {kind}' for name, kind in arguments.items())})",
             f"    -> ({', '.join(results)}) {{",

@@ -26,6 +26,23 @@ func.func @shared(%q: tensor<3x4x?x16xf32>, %k: tensor<3x2x?x16xf32>, %v: tensor
 
 // -----
 
+// Sequences keep their states, and their boundaries have no gradient.
+// CHECK-LABEL: func @sequences_grad
+// CHECK-SAME: %[[C:[a-z0-9]+]]: tensor<?xi32>
+// CHECK: attn.linear_attention_grad
+// CHECK-SAME: initial_state(%{{[a-z0-9]+}} : tensor<?x2x16x16xf32>) sequences(%[[C]] : tensor<?xi32>)
+// CHECK-SAME: dinitial_state(%{{[a-z0-9]+}} : tensor<?x2x16x16xf32>) causal
+func.func @sequences(%q: tensor<1x2x9x16xf32>, %s: tensor<?x2x16x16xf32>, %c: tensor<?xi32>) -> tensor<1x2x9x16xf32> {
+  %o = tensor.empty() : tensor<1x2x9x16xf32>
+  %r = attn.linear_attention
+      ins(%q, %q, %q : tensor<1x2x9x16xf32>, tensor<1x2x9x16xf32>, tensor<1x2x9x16xf32>)
+      outs(%o : tensor<1x2x9x16xf32>) initial_state(%s : tensor<?x2x16x16xf32>) sequences(%c : tensor<?xi32>) causal
+      -> tensor<1x2x9x16xf32>
+  return %r : tensor<1x2x9x16xf32>
+}
+
+// -----
+
 // The gradients of states and of beta. Only the state has a gradient here.
 // CHECK-LABEL: func @states_grad
 // CHECK-SAME: %{{[a-z0-9]+}}: tensor<1x2x16x16xf32>, %[[DS:[a-z0-9]+]]: tensor<1x2x16x16xf32>)

@@ -194,3 +194,24 @@ func.func @features_of_whole_blocks(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
   } -> !t
   return %0 : !t
 }
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!s = tensor<2x2x16x16xf32>
+func.func @states_of_sequences(%q: !t, %c: tensor<3xi32>, %s: !s) -> !t {
+  // expected-error @below {{'attn.linear_attention' op with 'sequences' that have states cannot be distributed over ranks}}
+  %0 = attn.linear_attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t) initial_state(%s : !s)
+      sequences(%c : tensor<3xi32>) causal -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @gradients_of_sequences(%q: !t, %c: tensor<3xi32>) -> (!t, !t, !t) {
+  // expected-error @below {{'attn.linear_attention_grad' op with 'sequences' that have states cannot be distributed over ranks}}
+  %0:3 = attn.linear_attention_grad ins(%q, %q, %q, %q : !t, !t, !t, !t) outs(%q, %q, %q : !t, !t, !t)
+      sequences(%c : tensor<3xi32>) causal -> !t, !t, !t
+  return %0#0, %0#1, %0#2 : !t, !t, !t
+}

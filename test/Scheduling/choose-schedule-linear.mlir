@@ -247,3 +247,14 @@ func.func @given_choice(%q: memref<?x4x?x64xbf16>) {
                                      from = #attn_tile.linear_recurrent<value_tile = 32>>)
   return
 }
+
+// Packed sequences are in whole chunks: there is no kernel for few tokens.
+// CHECK-LABEL: func @sequences(
+// SM90: schedule(#attn_tile.linear_warp_specialized<
+// SM80: schedule(#attn_tile.linear_multistage<
+func.func @sequences(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>)
+      whole_chunks causal
+  return
+}

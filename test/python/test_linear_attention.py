@@ -435,11 +435,11 @@ def test_torch_compile():
         (dict(chunk_size=48), "chunk_size is 48; it must be a power of two from 8 to 256"),
         (dict(q=torch.zeros(8, 2, 16)), "q has 3 dimensions; it needs 4: batch, positions, heads and head dim"),
         (
-            dict(cu_seqlens=torch.tensor([0, 9]), output_final_state=True),
+            dict(cu_seqlens=torch.tensor([0, 9]), causal=False),
             r"cu_seqlens is \[0, 9\]; it must rise from 0 to 8",
         ),
         (
-            dict(cu_seqlens=torch.tensor([0, 5, 3, 8]), output_final_state=True),
+            dict(cu_seqlens=torch.tensor([0, 5, 3, 8]), causal=False),
             r"cu_seqlens is \[0, 5, 3, 8\]; it must rise from 0 to 8",
         ),
         (dict(cu_seqlens=torch.tensor([0.0, 8.0])), "cu_seqlens has the shape .* and the dtype torch.float32"),

@@ -85,8 +85,9 @@ def expected(q, k, v, g=None, scale=None, initial_state=None, feature=None, norm
     return (sums[..., :-1] / (sums[..., -1:] + eps) if normalize else sums), state
 
 
-def delta_rule(q, k, v, beta, g=None, scale=None, cu_seqlens=None, block=None, key_lengths=None, feature=None):
-    """The recurrence with masks, token after token."""
+def delta_rule(q, k, v, beta, g=None, scale=None, cu_seqlens=None, block=None, key_lengths=None, feature=None,
+               initial_state=None):
+    """The recurrence with masks, token after token. Returns the final state, too, from a given initial one."""
     q, k, v, beta = (x.double() for x in (q, k, v, beta))
     scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
     q, k = FEATURES[feature](q), FEATURES[feature](k)
@@ -94,18 +95,19 @@ def delta_rule(q, k, v, beta, g=None, scale=None, cu_seqlens=None, block=None, k
     firsts = set() if cu_seqlens is None else set(cu_seqlens.tolist())
     rows = []
     for b in range(batch):
-        state = q.new_zeros(heads, key_dim, v.shape[3])
+        state = q.new_zeros(heads, key_dim, v.shape[3]) if initial_state is None else initial_state[b]
         for t in range(tokens):
             if t in firsts or (block is not None and t % block == 0):
                 state = torch.zeros_like(state)
             if key_lengths is None or t < key_lengths[b]:
                 if g is not None:
-                    decay = g[b, t].double().exp()
+                    decay = (g if g.dim() == 1 else g[b, t]).double().exp()
                     state = state * (decay[..., None] if g.dim() == 4 else decay[..., None, None])
                 known = torch.einsum("hde,hd->he", state, k[b, t])
                 state = state + k[b, t][..., None] * (beta[b, t][..., None] * (v[b, t] - known))[:, None]
             rows.append(torch.einsum("hde,hd->he", state, q[b, t]) * scale)
-    return torch.stack(rows).reshape(batch, tokens, heads, -1)
+    out = torch.stack(rows).reshape(batch, tokens, heads, -1)
+    return out if initial_state is None else (out, state[None])
 
 
 def make(batch, tokens, heads=2, key_dim=16, value_dim=24, decay="", dtype=torch.float32, key_heads=None, seed=0):
@@ -243,25 +245,127 @@ def test_packed_sequences(decay, lengths):
         check_gradients(given, with_state=False, cu_seqlens=bounds, feature="exp", normalize=True)
 
 
-def test_packed_sequences_are_one_call(monkeypatch):
+@pytest.mark.parametrize("states", [{}, dict(output_final_state=True)])
+def test_packed_sequences_are_one_call(monkeypatch, states):
     """Boundaries are not read by Python."""
     bounds = torch.tensor([0, 5, 60], dtype=torch.int32)
     given = make(1, 60, decay="token")
-    at.linear_attention(**given, cu_seqlens=bounds)
+    at.linear_attention(**given, cu_seqlens=bounds, **states)
     monkeypatch.setattr(torch.Tensor, "tolist", lambda self: pytest.fail("tolist was called"))
-    at.linear_attention(**given, cu_seqlens=bounds)
+    at.linear_attention(**given, cu_seqlens=bounds, **states)
 
 
-def test_packed_sequences_with_states():
-    """Calls for each sequence give the outputs of the one call."""
+def expected_sequences(cu_seqlens, initial_state, q, beta=None, normalize=False, **given):
+    """Outputs and states of packed sequences in double precision, one sequence after the other."""
+    bounds, rows, states = cu_seqlens.tolist(), [], []
+    options = dict(feature=given.pop("feature", None), scale=given.pop("scale", None))
+    for number, (first, last) in enumerate(zip(bounds, bounds[1:])):
+        part = {name: x if x.dim() == 1 else x[:, first:last] for name, x in dict(q=q, **given).items()}
+        state = initial_state[number : number + 1].double()
+        if first == last:
+            out, after = part["v"].double(), state
+        elif beta is None:
+            out, after = expected(**part, initial_state=state, normalize=normalize, **options)
+        else:
+            out, after = delta_rule(**part, beta=beta[:, first:last], initial_state=state, **options)
+        rows.append(out)
+        states.append(after)
+    return torch.cat(rows, dim=1), torch.cat(states)
+
+
+def differentiate_both(results, leaves):
+    """The gradients of a sum of results with random factors."""
+    generator = torch.Generator().manual_seed(4)
+    loss = sum((x.double() * torch.randn(x.shape, generator=generator)).sum() for x in results)
+    return torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True, allow_unused=True)
+
+
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+@pytest.mark.parametrize("form", ["plain", "normalized", "delta rule"])
+@pytest.mark.parametrize("lengths", [[70], [1], [5, 64, 1, 30], [0, 7, 0, 0, 3, 0], [63, 65, 128]])
+def test_packed_sequences_with_states(decay, form, lengths):
+    """Outputs, final states and all gradients, with and without initial states."""
+    bounds = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32)
+    given = make(1, sum(lengths), decay=decay)
+    generator = torch.Generator().manual_seed(1)
+    options = dict(normalize=True, feature="elu") if form == "normalized" else {}
+    state = torch.rand(len(lengths), 2, 16, 24 + bool(options), generator=generator)
+    if form == "delta rule":
+        given["beta"] = torch.rand(1, sum(lengths), 2, generator=generator)
+        given["k"] = given["k"] / given["k"].norm(dim=-1, keepdim=True)
+    for initial in (None, state):
+        leaves = dict(given) if initial is None else dict(given, initial_state=initial)
+        leaves = {name: x.clone().requires_grad_() for name, x in leaves.items()}
+        eps = dict(eps=EPS) if options else {}
+        results = at.linear_attention(**leaves, cu_seqlens=bounds, output_final_state=True, **options, **eps)
+        doubles = {name: x.detach().double().requires_grad_() for name, x in leaves.items()}
+        first = doubles.get("initial_state", torch.zeros_like(state))
+        exact = {name: x for name, x in doubles.items() if name != "initial_state"}
+        wanted = expected_sequences(bounds, first, **exact, **options)
+        for result, exact_result in zip(results, wanted):
+            assert error(result, exact_result.detach()) <= F32
+        gradients = differentiate_both(results, leaves), differentiate_both(wanted, doubles)
+        for name, gradient, exact_gradient in zip(leaves, *gradients):
+            assert error(gradient, exact_gradient, least=0.1) <= 2e-5, name
+
+
+def test_packed_sequences_of_narrow_types():
+    bounds = torch.tensor([0, 1, 65, 65, 130], dtype=torch.int32)
+    state = torch.randn(4, 2, 16, 24, generator=torch.Generator().manual_seed(2))
+    for dtype, tolerance in ((torch.bfloat16, BF16), (torch.float16, BF16 / 4)):
+        for decay in ("", "token", "element"):
+            given = make(1, 130, decay=decay, dtype=dtype)
+            options = dict(cu_seqlens=bounds, initial_state=state)
+            out, last = at.linear_attention(**given, output_final_state=True, **options)
+            wanted, wanted_last = expected_sequences(**given, **options)
+            assert out.dtype == dtype and last.dtype == torch.float32
+            assert error(out, wanted) <= tolerance and error(last, wanted_last) <= tolerance
+
+
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+@pytest.mark.parametrize("is_delta_rule", [False, True])
+def test_packed_sequences_have_the_bits_of_calls(decay, is_delta_rule):
+    bounds = [0, 5, 69, 69, 70, 130]
+    given = make(1, 130, decay=decay)
+    if is_delta_rule:
+        given["beta"] = torch.rand(1, 130, 2)
+    state = torch.randn(5, 2, 16, 24)
+    options = dict(initial_state=state, cu_seqlens=torch.tensor(bounds), output_final_state=True)
+    out, last = at.linear_attention(**given, **options)
+    for number, (begin, end) in enumerate(zip(bounds, bounds[1:])):
+        part = {name: x if x.dim() == 1 else x[:, begin:end] for name, x in given.items()}
+        options = dict(initial_state=state[number : number + 1], output_final_state=True)
+        one, after = at.linear_attention(**part, **options)
+        assert torch.equal(out[:, begin:end], one) and torch.equal(last[number : number + 1], after)
+
+
+def test_packed_sequences_in_place():
     bounds = torch.tensor([0, 5, 5, 60], dtype=torch.int32)
     given = make(1, 60, decay="token")
-    options = dict(cu_seqlens=bounds, feature="elu", normalize=True)
-    out, state = at.linear_attention(**given, output_final_state=True, **options)
-    assert state.shape == (3, 2, 16, 25)
-    assert error(at.linear_attention(**given, **options)[0], out.double()) < F32
+    state = torch.randn(3, 2, 16, 24)
+    wanted, wanted_state = expected_sequences(bounds, state.clone(), **given)
+    options = dict(initial_state=state, cu_seqlens=bounds, inplace_final_state=True)
+    with torch.no_grad():
+        out, last = at.linear_attention(**given, **options)
+    assert last.data_ptr() == state.data_ptr()
+    assert error(out, wanted) <= F32 and error(state, wanted_state) <= F32
+
+
+def test_packed_sequences_without_mask():
+    """Each sequence is a call."""
+    bounds = torch.tensor([0, 5, 5, 60], dtype=torch.int32)
     out, _ = at.linear_attention(**make(1, 60), cu_seqlens=bounds, causal=False)
     assert error(out, expected(**make(1, 60), cu_seqlens=bounds, causal=False)[0]) < F32
+
+
+@pytest.mark.parametrize("bounds", [[0, 30, 20, 70], [0, 71], [-1, 70], [0, 69], [1, 70], [70, 0], [0, 1 << 30]])
+@pytest.mark.parametrize("decay", ["", "head", "element"])
+def test_wrong_boundaries_of_states_are_reported(bounds, decay):
+    given = make(1, 70, decay=decay)
+    message = "boundaries of sequences of linear attention that are not sorted or not within"
+    with pytest.raises(AttnError, match=message):
+        at.linear_attention(**given, cu_seqlens=torch.tensor(bounds), output_final_state=True)
+    at.linear_attention(**given, cu_seqlens=torch.tensor([0, 70]), output_final_state=True)
 
 
 @pytest.mark.parametrize("decay", ["token", "element"])
@@ -404,6 +508,27 @@ def test_inductor():
     compiled(dict(**normalized, feature=torch.exp), given, key_lengths=torch.tensor([33]))
 
 
+def test_inductor_packed_states():
+    given = make(1, 60, decay="token")
+    options = dict(cu_seqlens=torch.tensor([0, 9, 60], dtype=torch.int32), initial_state=torch.randn(2, 2, 16, 24))
+
+    @torch.compile(fullgraph=True)
+    def function(q, k, v, g, cu_seqlens, initial_state):
+        return at.linear_attention(
+            q, k, v, g, initial_state=initial_state, cu_seqlens=cu_seqlens, output_final_state=True
+        )
+
+    leaves = {name: x.clone().requires_grad_() for name, x in given.items()}
+    results = function(**leaves, **options)
+    doubles = {name: x.double().requires_grad_() for name, x in given.items()}
+    wanted = expected_sequences(**doubles, **options)
+    for result, exact in zip(results, wanted):
+        assert error(result.detach(), exact.detach()) <= F32
+    gradients = differentiate_both(results, leaves), differentiate_both(wanted, doubles)
+    for name, gradient, exact in zip(leaves, *gradients):
+        assert error(gradient, exact, least=0.1) <= 5e-5, name
+
+
 def test_inductor_delta_rule():
     given = make(1, 60, value_dim=16)
     given["beta"] = torch.rand(1, 60, 2)
@@ -448,6 +573,10 @@ def test_inductor_delta_rule():
         (
             dict(normalize=True, initial_state=torch.zeros(1, 2, 16, 16)),
             r"initial_state has the shape \(1, 2, 16, 16\), expected \(1, 2, 16, 17\)",
+        ),
+        (
+            dict(cu_seqlens=torch.tensor([0, 3, 8]), initial_state=torch.zeros(3, 2, 16, 16)),
+            r"initial_state has the shape \(3, 2, 16, 16\), expected \(2, 2, 16, 16\)",
         ),
         (dict(head_first=True), "head_first=True is not supported"),
     ],
@@ -497,6 +626,8 @@ def test_description_errors():
     [
         dict(normalizer_eps=EPS, decay="token", initial_state=True, with_final_state=True, feature="elu"),
         dict(sequences=True, beta=True),
+        dict(sequences=True, decay="token", initial_state=True, with_final_state=True),
+        dict(sequences=True, decay="element", beta=True, initial_state=True, with_final_state=True),
         dict(local_block=100, causal=False, key_lengths=True, normalizer_eps=EPS, feature="softmax"),
     ],
 )

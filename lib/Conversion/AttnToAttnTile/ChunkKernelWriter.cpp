@@ -47,7 +47,7 @@ static Value limitSplits(ScalarKernelBuilder &b, Value count, Value chunks) {
 ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
                                int64_t numTiles, bool isRepeated) {
   int64_t wanted = form.schedule.getSplitKvWorkItems();
-  if (wanted == 0 || !form.isCausal)
+  if (wanted == 0 || !form.isCausal || form.sequences)
     return {};
   ScalarKernelBuilder b(form.op->getLoc(), builder);
   Value one = b.constant(1), batch = b.size(form.query, 0);
@@ -70,6 +70,12 @@ ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
   splits.chunks = divideCeil(chunks, count);
   splits.count = divideCeil(chunks, splits.chunks);
   return splits;
+}
+
+Value attn::emitNumStates(OpBuilder &builder, const LinearKernelForm &form) {
+  ScalarKernelBuilder b(form.op->getLoc(), builder);
+  return form.sequences ? b.sub(b.size(form.sequences, 0), b.constant(1))
+                        : b.size(form.key, 0);
 }
 
 void attn::allocateStates(OpBuilder &builder, const LinearKernelForm &form,
@@ -118,6 +124,7 @@ ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder,
   cumulative = get(form.cumulative);
   beta = get(form.beta);
   elementDecay = get(form.elementDecay);
+  sequences = get(form.sequences);
   decayed = form.decayed;
   replaceByArguments(decayed.getBuffers());
 }
@@ -125,7 +132,11 @@ ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder,
 void ChunkKernelWriter::writeItems(Value numSplits,
                                    function_ref<void(const WorkItem &)> body) {
   b.setInsertionPointToEnd(entry);
-  SmallVector<OpFoldResult> bounds = {b.size(key, 0),
+  Value numStates = b.size(key, 0);
+  if (sequences)
+    numStates =
+        arith::SubIOp::create(b, b.size(sequences, 0), b.index(1)).getResult();
+  SmallVector<OpFoldResult> bounds = {numStates,
                                       b.getIndexAttr(form.getNumHeads())};
   if (numSplits)
     bounds.push_back(numSplits);
@@ -135,7 +146,8 @@ void ChunkKernelWriter::writeItems(Value numSplits,
   b.setInsertionPointToStart(forall.getBody());
   SmallVector<Value> ids = forall.getInductionVars();
   WorkItem at;
-  at.batch = ids[0];
+  at.state = ids[0];
+  at.batch = sequences ? b.index(0) : at.state;
   at.head = ids[1];
   at.tile = ids.back();
   auto getShared = [&](Value source) -> Value {
@@ -149,6 +161,8 @@ void ChunkKernelWriter::writeItems(Value numSplits,
   at.column = arith::MulIOp::create(b, at.tile, b.index(valueDim));
   at.firstChunk = b.index(0);
   at.numChunks = b.countTiles(b.size(key, 2), chunkTokens);
+  if (sequences)
+    limitToSequence(at);
   if (numSplits) {
     at.split = ids[2];
     if (splits.chunks)
@@ -178,11 +192,29 @@ void ChunkKernelWriter::splitChunks(WorkItem &at) {
     at.firstChunk = subtract(remaining, at.numChunks);
 }
 
+/// Gives a work item the chunks of its packed sequence.
+void ChunkKernelWriter::limitToSequence(WorkItem &at) {
+  auto loadChunk = [&](Value number) -> Value {
+    auto token = memref::LoadOp::create(b, sequences, number);
+    attn_tile::setKnownInBounds(token);
+    return arith::DivUIOp::create(
+        b, arith::IndexCastOp::create(b, b.getIndexType(), token),
+        b.index(chunkTokens));
+  };
+  Value all = at.numChunks, begin = loadChunk(at.state);
+  Value end = loadChunk(arith::AddIOp::create(b, at.state, b.index(1)));
+  // Boundaries that are not sorted are reported, and must not do harm.
+  begin = arith::MinUIOp::create(b, begin, end);
+  at.numChunks = arith::SubIOp::create(b, end, begin);
+  at.firstChunk =
+      form.isReversed ? arith::SubIOp::create(b, all, end).getResult() : begin;
+}
+
 ChunkKernelWriter::Chunk ChunkKernelWriter::getChunk(const WorkItem &at,
                                                      Value position) {
   Chunk chunk;
   chunk.position = chunk.number = position;
-  if (at.split)
+  if (at.split || sequences)
     chunk.number = arith::AddIOp::create(b, at.firstChunk, position);
   if (form.isReversed) {
     Value last = arith::SubIOp::create(
@@ -260,7 +292,8 @@ void ChunkKernelWriter::storeRows(const WorkItem &at, const Chunk &chunk,
 Value ChunkKernelWriter::loadState(Value source, ValueRange leading,
                                    const WorkItem &at) {
   SmallVector<Value> indices(leading);
-  indices.append({at.batch, at.head, b.index(0), at.column});
+  indices.append(
+      {leading.empty() ? at.state : at.batch, at.head, b.index(0), at.column});
   auto load = b.load({keyDim, valueDim}, source, indices)
                   .getDefiningOp<attn_tile::LoadOp>();
   load.setUnaligned(true);
@@ -270,7 +303,8 @@ Value ChunkKernelWriter::loadState(Value source, ValueRange leading,
 void ChunkKernelWriter::storeState(Value state, Value dest, ValueRange leading,
                                    const WorkItem &at) {
   SmallVector<Value> indices(leading);
-  indices.append({at.batch, at.head, b.index(0), at.column});
+  indices.append(
+      {leading.empty() ? at.state : at.batch, at.head, b.index(0), at.column});
   attn_tile::StoreOp::create(b, state, dest, indices);
 }
 

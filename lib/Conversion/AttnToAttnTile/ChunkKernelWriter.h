@@ -49,6 +49,9 @@ struct LinearKernelForm {
   Value elementDecay;
   /// The factors of the delta rule; null without.
   Value beta;
+  /// The boundaries of packed sequences with states, in whole chunks, for
+  /// kernels that go through chunks; null without.
+  Value sequences;
   bool isCausal;
   /// The factor of the output.
   double scale;
@@ -98,6 +101,7 @@ struct LinearKernelForm {
     form.schedule = op.getChosenSchedule();
     form.cumulative = cumulative;
     form.beta = op.getBeta();
+    form.sequences = op.getSequences();
     if (op.hasElementDecay())
       form.elementDecay = op.getLogDecay();
     form.isCausal = op.getCausal();
@@ -127,9 +131,12 @@ struct ChunkSplits {
 /// Divides the chunks among as many work items as the schedule asks for, in a
 /// kernel with `numTiles` tiles of columns for each head. If `isRepeated`, the
 /// chunks are gone through three times, and splits once, one after the other:
-/// neither few splits nor short ones pay.
+/// neither few splits nor short ones pay. Packed sequences are not divided.
 ChunkSplits createSplits(OpBuilder &builder, const LinearKernelForm &form,
                          int64_t numTiles, bool isRepeated = false);
+
+/// The number of given states: of batch entries, or of packed sequences.
+Value emitNumStates(OpBuilder &builder, const LinearKernelForm &form);
 
 /// Allocates the states of splits and the states before them.
 void allocateStates(OpBuilder &builder, const LinearKernelForm &form,
@@ -157,10 +164,14 @@ protected:
 
   /// The work of a work item.
   struct WorkItem {
+    /// The number of its given states: the batch entry or, where sequences are
+    /// packed in one, the sequence.
+    Value state;
     Value batch, head, keyHead, valueHead;
     /// The split, null without splits; the tile of columns of the values, and
     /// its first column.
     Value split, tile, column;
+    /// The first chunk, from the last one on if the form is reversed.
     Value firstChunk, numChunks;
     /// Whether it is of the kernel's range of decays; null for all.
     Value isInRange;
@@ -188,6 +199,7 @@ protected:
   /// Writes work items of `numSplits` splits; null without splits.
   void writeItems(Value numSplits, function_ref<void(const WorkItem &)> body);
   void splitChunks(WorkItem &at);
+  void limitToSequence(WorkItem &at);
   Chunk getChunk(const WorkItem &at, Value position);
   SmallVector<Value>
   forChunks(const WorkItem &at, ValueRange inits,
@@ -218,7 +230,7 @@ protected:
   /// Stores the rows of a chunk, rounded.
   void storeRows(const WorkItem &at, const Chunk &chunk, Value tile,
                  Value dest);
-  /// Loads columns of a state.
+  /// Loads columns of a state: a given one without `leading` indices.
   Value loadState(Value source, ValueRange leading, const WorkItem &at);
   void storeState(Value state, Value dest, ValueRange leading,
                   const WorkItem &at);
@@ -280,7 +292,7 @@ protected:
   LinearKernelForm form;
   Block *entry;
   IRMapping arguments;
-  Value key, value, cumulative, beta, elementDecay;
+  Value key, value, cumulative, beta, elementDecay, sequences;
   DecayedRows decayed;
   ChunkSplits splits;
   Type element;

@@ -30,8 +30,9 @@ using arith::CmpIPredicate;
 
 LinearAttentionChunk::LinearAttentionChunk(TileProgramBuilder &b,
                                            const LinearAttentionInputs &inputs,
-                                           Value batch, Value head)
-    : b(b), inputs(inputs), batch(batch), head(head), rows(inputs.chunk),
+                                           Value state, Value batch, Value head)
+    : b(b), inputs(inputs), state(state), batch(batch), head(head),
+      rows(inputs.chunk),
       keyDim(llvm::alignTo(getDimSize(inputs.query, 3), headDimMultiple)),
       valueDim(llvm::alignTo(getDimSize(inputs.value, 3), headDimMultiple)),
       decayDim(1) {
@@ -72,7 +73,7 @@ Value LinearAttentionChunk::loadState(Value source) {
   if (!source)
     return b.splat({keyDim, valueDim}, -0.0);
   Value zero = b.index(0);
-  return b.load({keyDim, valueDim}, source, {batch, head, zero, zero});
+  return b.load({keyDim, valueDim}, source, {state, head, zero, zero});
 }
 
 /// Whether a row of the chunk is a token.

@@ -31,7 +31,7 @@ namespace mlir::attn {
 /// The arguments of a kernel that outputs and gradients both need.
 struct LinearAttentionInputs {
   /// Null if there is none.
-  Value query, key, value, logDecay, beta, initialState, fault;
+  Value query, key, value, logDecay, beta, initialState, sequences, fault;
   double scale;
   int64_t chunk;
   /// Query heads that share a head.
@@ -60,9 +60,10 @@ public:
     Value state;
   };
 
+  /// `state` is the number of given states: `batch`, or a sequence.
   LinearAttentionChunk(TileProgramBuilder &b,
-                       const LinearAttentionInputs &inputs, Value batch,
-                       Value head);
+                       const LinearAttentionInputs &inputs, Value state,
+                       Value batch, Value head);
 
   /// Begins the chunk whose first token is `first`.
   void begin(Value first, bool hasQueries, bool hasDecay);
@@ -106,6 +107,7 @@ public:
   Value loadRows(Value source, Value head, int64_t columns);
   /// Loads an f32 for each token.
   Value loadVector(Value source);
+  /// Loads a given state.
   Value loadState(Value source);
   Value isPresent(Value row);
   Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
@@ -114,7 +116,7 @@ public:
 
   TileProgramBuilder &b;
   const LinearAttentionInputs &inputs;
-  Value batch, head;
+  Value state, batch, head;
   int64_t rows, keyDim, valueDim;
   /// Columns of tiles of log-decays: the head dim, or one for all of it.
   int64_t decayDim;

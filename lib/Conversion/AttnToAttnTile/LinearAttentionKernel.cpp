@@ -144,9 +144,9 @@ private:
 SmallVector<Value> OutputKernelWriter::getOperands(const LinearKernelForm &form,
                                                    const ChunkSplits &splits) {
   return dropNull({form.query, form.key, form.value, form.out, form.firstState,
-                   form.lastState, form.cumulative, splits.starts, splits.count,
-                   splits.chunks, form.terms.rows, form.terms.dots,
-                   form.terms.stateDots, form.terms.states,
+                   form.lastState, form.cumulative, form.sequences,
+                   splits.starts, splits.count, splits.chunks, form.terms.rows,
+                   form.terms.dots, form.terms.stateDots, form.terms.states,
                    form.terms.chunkTerms});
 }
 
@@ -171,7 +171,7 @@ OutputKernelWriter::OutputKernelWriter(OpBuilder &builder,
 Value OutputKernelWriter::loadTransposedState(const WorkItem &at) {
   int64_t rows = form.getKeyHeadDim(), columns = form.getValueHeadDim();
   attn_tile::MapOp map = b.createMap(
-      zeros({keyDim, valueDim}), at.batch, at.head, b.index(0), at.column,
+      zeros({keyDim, valueDim}), at.state, at.head, b.index(0), at.column,
       b.index(keyDim), arith::AddIOp::create(b, at.column, b.index(valueDim)));
   Block *body = &map.getBody().front();
   OpBuilder::InsertionGuard guard(b);

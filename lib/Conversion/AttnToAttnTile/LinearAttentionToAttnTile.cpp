@@ -43,6 +43,7 @@ protected:
     inputs.logDecay = get(op.getLogDecay());
     inputs.beta = get(op.getBeta());
     inputs.initialState = get(op.getInitialState());
+    inputs.sequences = get(op.getSequences());
     if (op.getLogDecay())
       inputs.fault = entry->getArgument(op->getNumOperands());
     inputs.scale = op.getScaleOrDefault();
@@ -54,17 +55,17 @@ protected:
   Value get(Value operand) {
     return operand ? arguments.lookup(operand) : Value();
   }
-  /// Writes a work item for each batch entry and head.
+  /// Writes a work item for each batch entry, or packed sequence, and head.
   void writeItems(function_ref<void(LinearAttentionChunk &)> body);
-  /// Writes a loop over chunks, first to last, that carries tiles.
+  void findChunks(const LinearAttentionChunk &chunk);
+  /// Writes a loop over the chunks of a work item, first to last unless it is
+  /// reversed, that carries tiles.
   SmallVector<Value>
   forChunks(ValueRange inits,
-            function_ref<SmallVector<Value>(Value number, ValueRange)> body);
+            function_ref<SmallVector<Value>(Value number, ValueRange)> body,
+            bool isReversed = false);
   Value getFirstToken(Value number) {
     return arith::MulIOp::create(b, number, b.index(inputs.chunk));
-  }
-  Value countChunks() {
-    return b.countTiles(b.size(inputs.query, 2), inputs.chunk);
   }
   void storeRows(LinearAttentionChunk &chunk, Value tile, Value dest) {
     tile = b.round(tile, getElementTypeOrSelf(dest.getType()));
@@ -76,7 +77,7 @@ protected:
   void storeState(LinearAttentionChunk &chunk, Value tile, Value dest) {
     Value zero = b.index(0);
     attn_tile::StoreOp::create(b, tile, dest,
-                               ValueRange{chunk.batch, chunk.head, zero, zero},
+                               ValueRange{chunk.state, chunk.head, zero, zero},
                                Value(), Value());
   }
   Value scale(Value tile) {
@@ -90,6 +91,8 @@ protected:
   bool isCausal;
   IRMapping arguments;
   LinearAttentionInputs inputs;
+  /// The chunks of the work item.
+  Value firstChunk, numChunks;
 };
 
 /// Writes the kernel of `attn.linear_attention`.
@@ -156,20 +159,57 @@ private:
 void LinearKernelWriter::writeItems(
     function_ref<void(LinearAttentionChunk &)> body) {
   b.setInsertionPointToEnd(entry);
-  SmallVector<OpFoldResult> bounds = {b.size(inputs.query, 0),
-                                      b.size(inputs.query, 1)};
+  Value numStates = b.size(inputs.query, 0);
+  if (inputs.sequences)
+    numStates =
+        arith::SubIOp::create(b, b.size(inputs.sequences, 0), b.index(1));
+  SmallVector<OpFoldResult> bounds = {numStates, b.size(inputs.query, 1)};
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
-  LinearAttentionChunk chunk(b, inputs, forall.getInductionVar(0),
+  Value state = forall.getInductionVar(0);
+  LinearAttentionChunk chunk(b, inputs, state,
+                             inputs.sequences ? b.index(0) : state,
                              forall.getInductionVar(1));
+  findChunks(chunk);
   body(chunk);
+}
+
+/// Finds the chunks of a work item: all chunks of a batch entry or a sequence.
+void LinearKernelWriter::findChunks(const LinearAttentionChunk &chunk) {
+  if (!inputs.sequences) {
+    firstChunk = b.index(0);
+    numChunks = b.countTiles(b.size(inputs.query, 2), inputs.chunk);
+    return;
+  }
+  auto loadChunk = [&](Value number) -> Value {
+    Value token = memref::LoadOp::create(b, inputs.sequences, number);
+    return arith::DivUIOp::create(
+        b, arith::IndexCastOp::create(b, b.getIndexType(), token),
+        b.index(inputs.chunk));
+  };
+  Value begin = loadChunk(chunk.state);
+  Value end = loadChunk(arith::AddIOp::create(b, chunk.state, b.index(1)));
+  // Boundaries that are not sorted are reported, and must not do harm.
+  firstChunk = arith::MinUIOp::create(b, begin, end);
+  numChunks = arith::SubIOp::create(b, end, firstChunk);
 }
 
 SmallVector<Value> LinearKernelWriter::forChunks(
     ValueRange inits,
-    function_ref<SmallVector<Value>(Value number, ValueRange)> body) {
-  return emitCarriedLoop(b, countChunks(), inits, body);
+    function_ref<SmallVector<Value>(Value number, ValueRange)> body,
+    bool isReversed) {
+  return emitCarriedLoop(
+      b, numChunks, inits, [&](Value position, ValueRange carried) {
+        Value number = position;
+        if (isReversed) {
+          Value last = arith::SubIOp::create(b, numChunks, b.index(1));
+          number = arith::SubIOp::create(b, last, position);
+        }
+        if (inputs.sequences)
+          number = arith::AddIOp::create(b, firstChunk, number);
+        return body(number, carried);
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -430,11 +470,11 @@ void GradientWriter::write() {
     if (isOfHeads)
       inits.push_back(b.splat(chunk.rows, 0));
     SmallVector<Value> last = forChunks(
-        inits, [&](Value number, ValueRange carried) -> SmallVector<Value> {
-          Value before = arith::SubIOp::create(b, countChunks(), number);
-          before = arith::SubIOp::create(b, before, b.index(1));
-          return writeCausalChunk(chunk, before, carried);
-        });
+        inits,
+        [&](Value number, ValueRange carried) -> SmallVector<Value> {
+          return writeCausalChunk(chunk, number, carried);
+        },
+        /*isReversed=*/true);
     if (dinitialState)
       storeState(chunk, last[0], dinitialState);
     if (!isOfHeads)
@@ -454,6 +494,9 @@ template <typename OpTy>
 static LogicalResult verifyPrepared(OpTy op) {
   if (!op.isBufferized())
     return op.emitOpError("must be bufferised");
+  if (op.getSequences() && !op.getWholeChunks())
+    return op.emitOpError("'sequences' must have 'whole_chunks', which "
+                          "'attn-pad-sequences' makes");
   ScheduleAttrInterface schedule = op.getChosenSchedule();
   if (!schedule)
     return op.emitOpError("needs a schedule");

@@ -82,6 +82,7 @@ SmallVector<Value> StateGradWriter::getOperands(const LinearKernelForm &form,
                                  inputs.pairs.inverse,
                                  form.decayed.keyFromStart,
                                  form.decayed.ofChunks,
+                                 form.sequences,
                                  splits.count,
                                  splits.chunks};
   if (form.part == ChunkPart::SplitStates) {

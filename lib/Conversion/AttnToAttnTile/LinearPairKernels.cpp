@@ -152,7 +152,7 @@ Value attn::emitIsNarrow(OpBuilder &builder, const LinearKernelForm &form) {
   ScalarKernelBuilder b(form.op->getLoc(), builder);
   int64_t tiles = withSchedule(form, parts.getNarrow()).countTiles();
   Value items =
-      b.mul(b.size(form.key, 0), b.constant(form.getNumHeads() * tiles));
+      b.mul(emitNumStates(b, form), b.constant(form.getNumHeads() * tiles));
   return b.compare(CmpIPredicate::ule, items,
                    b.constant(parts.getNarrowWorkItems()));
 }
@@ -367,6 +367,7 @@ PairMatrices attn::createPairMatrices(RewriterBase &rewriter,
   PairMatrices pairs = allocatePairs(rewriter, form, hasKeyScores);
   form = withSchedule(form, getParts(form.op).getPairs());
   form.value = Value();
+  form.sequences = Value();
   ChunkSplits splits = createSplits(rewriter, form, form.countTiles());
   createForRanges(form, [&](const LinearKernelForm &ofRange, StringRef suffix) {
     attn_tile::KernelOp kernel =
@@ -393,6 +394,7 @@ SmallVector<Value> ForwardChunkWriter::getOperands(const LinearKernelForm &form,
                                  pairs.inverse,
                                  form.decayed.keyFromStart,
                                  form.decayed.ofChunks,
+                                 form.sequences,
                                  splits.count,
                                  splits.chunks};
   if (form.part == ChunkPart::Transitions)

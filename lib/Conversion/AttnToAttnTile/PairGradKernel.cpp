@@ -453,6 +453,7 @@ void attn::createPairGradients(RewriterBase &rewriter, LinearAttentionGradOp op,
   form.key = op.getValue();
   form.value = op.getKey();
   form.out = op.getDquery();
+  form.sequences = Value();
   form = withSchedule(form, getOfGradients(getParts(form.op)));
   ChunkSplits splits = createSplits(rewriter, form, form.countTiles());
   createForRanges(form, [&](const LinearKernelForm &ofRange, StringRef suffix) {

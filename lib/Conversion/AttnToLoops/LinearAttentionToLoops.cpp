@@ -28,7 +28,8 @@ protected:
       : F64Builder(op.getLoc(), builder, mapping), query(get(op.getQuery())),
         key(get(op.getKey())), value(get(op.getValue())),
         logDecay(get(op.getLogDecay())), beta(get(op.getBeta())),
-        initialState(get(op.getInitialState())), isCausal(op.getCausal()),
+        initialState(get(op.getInitialState())),
+        sequences(get(op.getSequences())), isCausal(op.getCausal()),
         factor(op.getScaleOrDefault()), length(size(query, 2)),
         keyDim(size(query, 3)), valueDim(size(value, 3)),
         keyGroup(op.getNumHeads() / getDimSize(op.getKey(), 1)),
@@ -60,7 +61,22 @@ protected:
     buffers.push_back(buffer);
     return buffer;
   }
-  void writeItems(function_ref<void()> body);
+  void
+  writeItems(function_ref<void()> body, function_ref<void()> prologue = [] {});
+  void writeItem(function_ref<void()> body);
+  void writeSequences(function_ref<void()> body);
+  /// Writes loops over the tokens of the batch entry, or of its sequence.
+  void forTokens(function_ref<void(Value)> body) {
+    loop(numTokens, [&](Value number) {
+      body(arith::AddIOp::create(b, firstToken, number));
+    });
+  }
+  void forTokensReversed(function_ref<void(Value)> body) {
+    Value end = arith::AddIOp::create(b, firstToken, numTokens);
+    Value last = arith::SubIOp::create(b, end, index(1));
+    loop(numTokens,
+         [&](Value number) { body(arith::SubIOp::create(b, last, number)); });
+  }
   Value emitDecay(Value token, Value element);
   void forState(function_ref<void(Value, Value)> body) {
     loop(keyDim,
@@ -79,15 +95,16 @@ protected:
     return load(query, {batch, head, token, d});
   }
 
-  Value query, key, value, logDecay, beta, initialState;
+  Value query, key, value, logDecay, beta, initialState, sequences;
   bool isCausal;
   double factor;
   Value length, keyDim, valueDim;
   int64_t keyGroup, valueGroup;
   SmallVector<Value> buffers;
-  /// Of the current work item: the state after the current token, and the
-  /// value that it takes.
-  Value batch, head, keyHead, valueHead, state, update;
+  /// Of the current work item: the number of its given states, its tokens, the
+  /// state after the current token, and the value that it takes.
+  Value stateNumber, batch, head, keyHead, valueHead, firstToken, numTokens,
+      state, update;
 };
 
 /// Writes `attn.linear_attention`.
@@ -144,7 +161,19 @@ private:
 };
 } // namespace
 
-void LinearLoopWriter::writeItems(function_ref<void()> body) {
+/// Writes a batch entry and head, or a sequence of it.
+void LinearLoopWriter::writeItem(function_ref<void()> body) {
+  state = allocate({keyDim, valueDim});
+  update = allocate(valueDim);
+  body();
+  for (Value buffer : buffers)
+    memref::DeallocOp::create(b, buffer);
+}
+
+/// Writes all work items. `prologue` is written once for each batch entry and
+/// head.
+void LinearLoopWriter::writeItems(function_ref<void()> body,
+                                  function_ref<void()> prologue) {
   scf::ParallelOp::create(b, ValueRange{index(0), index(0)},
                           ValueRange{size(query, 0), size(query, 1)},
                           ValueRange{index(1), index(1)},
@@ -158,12 +187,33 @@ void LinearLoopWriter::writeItems(function_ref<void()> body) {
                             head = ids[1];
                             keyHead = shared(keyGroup);
                             valueHead = shared(valueGroup);
-                            state = allocate({keyDim, valueDim});
-                            update = allocate(valueDim);
-                            body();
-                            for (Value buffer : buffers)
-                              memref::DeallocOp::create(b, buffer);
+                            prologue();
+                            if (sequences)
+                              return writeSequences(body);
+                            stateNumber = batch;
+                            firstToken = index(0);
+                            numTokens = length;
+                            writeItem(body);
                           });
+}
+
+/// Writes the packed sequences of a batch entry and head, one after the other.
+void LinearLoopWriter::writeSequences(function_ref<void()> body) {
+  Value number = arith::SubIOp::create(b, size(sequences, 0), index(1));
+  loop(number, [&](Value sequence) {
+    auto getBoundary = [&](Value at) -> Value {
+      Value token = memref::LoadOp::create(b, sequences, at);
+      token = arith::IndexCastOp::create(b, b.getIndexType(), token);
+      token = arith::MaxSIOp::create(b, token, index(0));
+      return arith::MinSIOp::create(b, token, length);
+    };
+    stateNumber = sequence;
+    firstToken = getBoundary(sequence);
+    Value end =
+        arith::MaxSIOp::create(b, getBoundary(next(sequence)), firstToken);
+    numTokens = arith::SubIOp::create(b, end, firstToken);
+    writeItem(body);
+  });
 }
 
 Value LinearLoopWriter::emitDecay(Value token, Value element) {
@@ -181,8 +231,8 @@ Value LinearLoopWriter::emitDecay(Value token, Value element) {
 
 void LinearLoopWriter::writeInitialState(Value to) {
   forState([&](Value d, Value e) {
-    Value element =
-        initialState ? load(initialState, {batch, head, d, e}) : constant(0);
+    Value element = initialState ? load(initialState, {stateNumber, head, d, e})
+                                 : constant(0);
     store(element, to, {d, e});
   });
 }
@@ -221,16 +271,16 @@ void OutputLoopWriter::writeOut(Value token) {
 void OutputLoopWriter::write() {
   writeItems([&] {
     writeInitialState(state);
-    loop(length, [&](Value token) {
+    forTokens([&](Value token) {
       writeStep(token);
       if (isCausal)
         writeOut(token);
     });
     if (!isCausal)
-      loop(length, [&](Value token) { writeOut(token); });
+      forTokens([&](Value token) { writeOut(token); });
     if (finalState)
       forState([&](Value d, Value e) {
-        store(load(state, {d, e}), finalState, {batch, head, d, e});
+        store(load(state, {d, e}), finalState, {stateNumber, head, d, e});
       });
   });
 }
@@ -247,8 +297,8 @@ void GradientLoopWriter::writeStates() {
     });
   };
   writeInitialState(state);
-  keep(index(0));
-  loop(length, [&](Value token) {
+  keep(firstToken);
+  forTokens([&](Value token) {
     writeStep(token);
     keep(next(token));
   });
@@ -355,31 +405,31 @@ void GradientLoopWriter::writeToken(Value token) {
 }
 
 void GradientLoopWriter::write() {
-  writeItems([&] {
+  bool isOfHeads =
+      dlogDecay && cast<MemRefType>(dlogDecay.getType()).getRank() == 2;
+  auto prologue = [&] {
+    if (isOfHeads)
+      store(constant(0), dlogDecay, {batch, head});
+  };
+  auto body = [&] {
     dstate = allocate({keyDim, valueDim});
     dupdate = allocate(valueDim);
     dkeys = allocate(keyDim);
     writeStates();
     forState([&](Value d, Value e) {
-      Value element =
-          dfinalState ? load(dfinalState, {batch, head, d, e}) : constant(0);
+      Value element = dfinalState ? load(dfinalState, {stateNumber, head, d, e})
+                                  : constant(0);
       store(element, dstate, {d, e});
     });
-    bool isOfHeads =
-        dlogDecay && cast<MemRefType>(dlogDecay.getType()).getRank() == 2;
-    if (isOfHeads)
-      store(constant(0), dlogDecay, {batch, head});
     if (!isCausal)
-      loop(length, [&](Value token) { addQueries(token); });
-    Value last = arith::SubIOp::create(b, length, index(1));
-    loop(length, [&](Value number) {
-      writeToken(arith::SubIOp::create(b, last, number));
-    });
+      forTokens([&](Value token) { addQueries(token); });
+    forTokensReversed([&](Value token) { writeToken(token); });
     if (dinitialState)
       forState([&](Value d, Value e) {
-        store(load(dstate, {d, e}), dinitialState, {batch, head, d, e});
+        store(load(dstate, {d, e}), dinitialState, {stateNumber, head, d, e});
       });
-  });
+  };
+  writeItems(body, prologue);
 }
 
 void attn::writeLinearAttentionGradLoops(OpBuilder &builder,

@@ -160,7 +160,8 @@ def _layouts(given: _Arguments) -> List[Layout]:
     shape = (batch, heads, tokens, value.shape[3])
     layouts = [Layout(shape, dense_like(query, shape), query.dtype, query.device)]
     if given.with_final_state:
-        state = (batch, heads, key_dim, value.shape[3] + (given.normalizer_eps is not None))
+        number = batch if given.sequences is None else given.sequences.shape[0] - 1
+        state = (number, heads, key_dim, value.shape[3] + (given.normalizer_eps is not None))
         strides = (heads * key_dim * state[3], key_dim * state[3], state[3], 1)
         layouts.append(Layout(state, strides, torch.float32, query.device))
     return layouts
@@ -538,12 +539,13 @@ def attend_linearly(
         _check_form(form, q, beta, cu_seqlens, has_states)
         if cu_seqlens is not None:
             _check_boundaries(cu_seqlens, q)
-            # One call has neither a state for each sequence nor blocks of it, and needs a causal mask.
-            is_packed = causal and not has_states and form.local_block is None
+            # One call has no blocks of sequences, and needs a causal mask.
+            is_packed = causal and form.local_block is None
             lengths = None if is_packed else _read_lengths(cu_seqlens, q)
     optional = {"g": g, "beta": beta, "initial_state": initial_state}
     is_normalized = form.normalizer_eps is not None
-    _check(q, k, v, optional, q.shape[0] if lengths is None else len(lengths), is_normalized)
+    is_whole = cu_seqlens is None or q.dim() != 4
+    _check(q, k, v, optional, q.shape[0] if is_whole else len(cu_seqlens) - 1, is_normalized)
     parameters = (causal, scale, chunk_size, output_final_state, *form[:3])
     if inplace_final_state:
         _check_in_place(initial_state, (q, k, v, g, beta))
@@ -696,8 +698,8 @@ def linear_attention(
     ``k`` unit length first.
 
     Returns the output and the state after the last position, or None without ``output_final_state``. Without
-    ``causal`` each position sees the last state. ``cu_seqlens`` is read where kernels run, unless there are states,
-    ``block`` or no ``causal``: then each sequence is a call. With ``inplace_final_state`` the final state replaces the
+    ``causal`` each position sees the last state. ``cu_seqlens`` is read where kernels run, unless there is a ``block``
+    or no ``causal``: then each sequence is a call. With ``inplace_final_state`` the final state replaces the
     contents of ``initial_state``, a contiguous f32 tensor, which is returned; there are no gradients then. A decode
     step of one position, or few, reads and writes the state once. A call that reports a positive ``g`` or wrong
     ``cu_seqlens`` may have written it.

@@ -81,3 +81,13 @@ func.func @levels_without_elements(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf
           chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
   return
 }
+
+// -----
+
+func.func @sequences(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
+  // expected-error @below {{'attn.linear_attention' op 'sequences' must have 'whole_chunks', which 'attn-pad-sequences' makes}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>) causal
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+  return
+}

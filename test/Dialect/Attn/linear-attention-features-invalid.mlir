@@ -170,22 +170,85 @@ func.func @sequences_and_blocks(%q: !q, %c: tensor<?xi32>) -> !q {
 
 !q = tensor<1x2x9x8xf32>
 !s = tensor<1x2x8x8xf32>
-func.func @sequences_and_initial_state(%q: !q, %c: tensor<?xi32>, %s: !s) -> !q {
-  // expected-error @below {{'attn.linear_attention' op 'sequences' must not be used together with 'initial_state'}}
+func.func @initial_states_of_sequences(%q: !q, %c: tensor<3xi32>, %s: !s) -> !q {
+  // expected-error @below {{'attn.linear_attention' op dimension 0 of 'initial_state' must be 2 (was 1)}}
   %r = attn.linear_attention ins(%q, %q, %q : !q, !q, !q) outs(%q : !q) initial_state(%s : !s)
-      sequences(%c : tensor<?xi32>) causal -> !q
+      sequences(%c : tensor<3xi32>) causal -> !q
   return %r : !q
 }
 
 // -----
 
 !q = tensor<1x2x9x8xf32>
-!s = tensor<1x2x8x8xf32>
-func.func @sequences_and_final_state(%q: !q, %c: tensor<?xi32>, %s: !s) -> !q {
-  // expected-error @below {{'attn.linear_attention' op 'sequences' must not be used together with 'final_state'}}
-  %r:2 = attn.linear_attention ins(%q, %q, %q : !q, !q, !q) outs(%q, %s : !q, !s) sequences(%c : tensor<?xi32>) causal
+!s = tensor<3x2x8x8xf32>
+func.func @final_states_of_sequences(%q: !q, %c: tensor<3xi32>, %s: !s) -> !q {
+  // expected-error @below {{'attn.linear_attention' op dimension 0 of 'final_state' must be 2 (was 3)}}
+  %r:2 = attn.linear_attention ins(%q, %q, %q : !q, !q, !q) outs(%q, %s : !q, !s) sequences(%c : tensor<3xi32>) causal
       -> !q, !s
   return %r#0 : !q
+}
+
+// -----
+
+!q = tensor<1x2x9x8xf32>
+!s = tensor<2x2x8x8xf32>
+func.func @states_of_sequences_without_causal(%q: !q, %c: tensor<3xi32>, %s: !s) -> !q {
+  // expected-error @below {{'attn.linear_attention' op 'sequences' needs 'causal'}}
+  %r = attn.linear_attention ins(%q, %q, %q : !q, !q, !q) outs(%q : !q) initial_state(%s : !s)
+      sequences(%c : tensor<3xi32>) -> !q
+  return %r : !q
+}
+
+// -----
+
+!q = tensor<1x2x9x8xf32>
+func.func @whole_chunks_without_states(%q: !q, %c: tensor<3xi32>) -> !q {
+  // expected-error @below {{'attn.linear_attention' op 'whole_chunks' needs 'sequences' with states}}
+  %r = attn.linear_attention ins(%q, %q, %q : !q, !q, !q) outs(%q : !q) sequences(%c : tensor<3xi32>) whole_chunks
+      causal -> !q
+  return %r : !q
+}
+
+// -----
+
+!m = memref<1x2x9x8xf32>
+func.func @sequences_of_memrefs(%q: !m, %c: memref<3xi32>) {
+  // expected-error @below {{'attn.linear_attention' op 'sequences' needs tensors (was 'memref<1x2x9x8xf32>')}}
+  attn.linear_attention ins(%q, %q, %q : !m, !m, !m) outs(%q : !m) sequences(%c : memref<3xi32>) causal
+  return
+}
+
+// -----
+
+!q = tensor<1x2x9x8xf32>
+!s = tensor<3x2x8x8xf32>
+func.func @gradients_of_states_of_sequences(%q: !q, %c: tensor<3xi32>, %s: !s) -> !q {
+  // expected-error @below {{'attn.linear_attention_grad' op dimension 0 of 'dfinal_state' must be 2 (was 3)}}
+  %r:3 = attn.linear_attention_grad ins(%q, %q, %q, %q : !q, !q, !q, !q) outs(%q, %q, %q : !q, !q, !q)
+      dfinal_state(%s : !s) sequences(%c : tensor<3xi32>) causal -> !q, !q, !q
+  return %r#0 : !q
+}
+
+// -----
+
+!q = tensor<1x2x9x8xf32>
+func.func @gradients_of_sequences_without_causal(%q: !q, %c: tensor<3xi32>) -> !q {
+  // expected-error @below {{'attn.linear_attention_grad' op 'sequences' needs 'causal'}}
+  %r:3 = attn.linear_attention_grad ins(%q, %q, %q, %q : !q, !q, !q, !q) outs(%q, %q, %q : !q, !q, !q)
+      sequences(%c : tensor<3xi32>) -> !q, !q, !q
+  return %r#0 : !q
+}
+
+// -----
+
+!q = tensor<1x2x9x8xf32>
+!g = tensor<1x2xf32>
+func.func @gradients_of_heads_with_whole_chunks(%q: !q, %c: tensor<3xi32>, %g: tensor<2xf32>, %dg: !g) -> !g {
+  // expected-error @below {{'attn.linear_attention_grad' op 'dlog_decay' with 'whole_chunks' must not belong to one log-decay a head}}
+  %r:4 = attn.linear_attention_grad ins(%q, %q, %q, %q : !q, !q, !q, !q) outs(%q, %q, %q : !q, !q, !q)
+      log_decay(%g : tensor<2xf32>) sequences(%c : tensor<3xi32>) whole_chunks dlog_decay(%dg : !g) causal
+      -> !q, !q, !q, !g
+  return %r#3 : !g
 }
 
 // -----

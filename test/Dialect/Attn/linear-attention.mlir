@@ -69,6 +69,32 @@ func.func @precision(%q: memref<1x2x9x8xf32>) {
   return
 }
 
+// Sequences with states, also of memrefs.
+// CHECK-LABEL: func @sequences
+// CHECK: attn.linear_attention ins({{.*}}) outs({{.*}}) initial_state(%{{.*}} : tensor<2x2x8x8xf32>) sequences(%{{.*}} : tensor<3xi32>) causal
+// CHECK: attn.linear_attention_grad ins({{.*}}) outs({{.*}}) dfinal_state(%{{.*}} : tensor<2x2x8x8xf32>) sequences(%{{.*}} : tensor<3xi32>) causal
+// CHECK: attn.linear_attention ins({{.*}}) outs({{.*}}) initial_state({{.*}}) sequences(%{{.*}} : memref<3xi32>) whole_chunks causal
+// CHECK: attn.linear_attention_grad ins({{.*}}) outs({{.*}}) sequences(%{{.*}} : memref<3xi32>) whole_chunks causal
+func.func @sequences(%q: tensor<1x2x9x8xf32>, %s: tensor<2x2x8x8xf32>, %c: tensor<3xi32>, %mq: memref<1x2x128x8xf32>,
+                     %ms: memref<2x2x8x8xf32>, %mc: memref<3xi32>) -> (tensor<2x2x8x8xf32>, tensor<1x2x9x8xf32>) {
+  %r:2 = attn.linear_attention ins(%q, %q, %q : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
+      outs(%q, %s : tensor<1x2x9x8xf32>, tensor<2x2x8x8xf32>) initial_state(%s : tensor<2x2x8x8xf32>)
+      sequences(%c : tensor<3xi32>) causal -> tensor<1x2x9x8xf32>, tensor<2x2x8x8xf32>
+  %d:3 = attn.linear_attention_grad
+      ins(%q, %q, %q, %q : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
+      outs(%q, %q, %q : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
+      dfinal_state(%s : tensor<2x2x8x8xf32>) sequences(%c : tensor<3xi32>) causal
+      -> tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>
+  attn.linear_attention ins(%mq, %mq, %mq : memref<1x2x128x8xf32>, memref<1x2x128x8xf32>, memref<1x2x128x8xf32>)
+      outs(%mq : memref<1x2x128x8xf32>) initial_state(%ms : memref<2x2x8x8xf32>) sequences(%mc : memref<3xi32>)
+      whole_chunks causal
+  attn.linear_attention_grad
+      ins(%mq, %mq, %mq, %mq : memref<1x2x128x8xf32>, memref<1x2x128x8xf32>, memref<1x2x128x8xf32>, memref<1x2x128x8xf32>)
+      outs(%mq, %mq, %mq : memref<1x2x128x8xf32>, memref<1x2x128x8xf32>, memref<1x2x128x8xf32>)
+      sequences(%mc : memref<3xi32>) whole_chunks causal
+  return %r#1, %d#0 : tensor<2x2x8x8xf32>, tensor<1x2x9x8xf32>
+}
+
 // Without users, linear attention of tensors is dead.
 // RUN: attn-opt %s --canonicalize | FileCheck %s --check-prefix=DEAD
 // DEAD-LABEL: func @dead

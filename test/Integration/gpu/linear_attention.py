@@ -318,6 +318,14 @@ VARIANTS = [
     Variant(sequences=True, state=False, decay="element"),
     Variant(sequences=True, state=False, beta=True, decay="token"),
     Variant(sequences=True, state=False, feature="exp", normalizer=True, decay="token", dtype="f16"),
+    Variant(sequences=True),
+    Variant(sequences=True, decay="token", key_dim=128, value_dim=128, in_place=True),
+    Variant(sequences=True, decay="head", heads=6, key_heads=3, value_heads=2, dtype="f16"),
+    Variant(sequences=True, decay="element"),
+    Variant(sequences=True, beta=True, decay="token", key_dim=128, value_dim=128),
+    Variant(sequences=True, beta=True, decay="element", in_place=True),
+    Variant(sequences=True, feature="elu", normalizer=True, decay="token"),
+    Variant(sequences=True, dtype="f32", beta=True),
     Variant(local_block=64, state=False),
     Variant(local_block=100, state=False, decay="token", key_dim=128, value_dim=128),
     Variant(local_block=16, state=False, beta=True, decay="head", heads=6, key_heads=3, value_heads=2),
@@ -337,6 +345,9 @@ VARIANTS = [
     Variant(gradient=True, key_lengths=True, feature="elu", normalizer=True, decay="head"),
     Variant(gradient=True, sequences=True, state=False, decay="token", key_dim=128, value_dim=64),
     Variant(gradient=True, sequences=True, state=False, beta=True),
+    Variant(gradient=True, sequences=True, decay="head", key_dim=128, value_dim=64),
+    Variant(gradient=True, sequences=True, beta=True, decay="token"),
+    Variant(gradient=True, sequences=True, decay="element"),
     Variant(gradient=True, local_block=100, state=False, feature="relu", normalizer=True, decay="token"),
     Variant(dtype="f32"),
     Variant(dtype="f32", precision="high", decay="token", key_dim=128, value_dim=128),
@@ -424,8 +435,15 @@ def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
         inputs["beta"] = normal(batch, variant.heads, tokens).sigmoid()
         if beta is not None:
             inputs["beta"].fill_(beta)
+    if variant.sequences:
+        boundaries = [min(position, tokens) for position in BOUNDARIES]
+        if variant.state:
+            # Sequences with states are all tokens.
+            boundaries = [0, *boundaries, tokens]
+        inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32)
     if variant.state:
-        state = normal(batch, variant.heads, variant.key_dim, variant.value_columns)
+        number = len(inputs["sequences"]) - 1 if variant.sequences else batch
+        state = normal(number, variant.heads, variant.key_dim, variant.value_columns)
         if variant.normalizer:
             # Sums of features are not negative, and numerators are like them.
             state[..., -1].abs_()
@@ -436,9 +454,6 @@ def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
         lengths = some[torch.arange(batch) % len(some)].to(torch.int32)
         inputs["key_lengths"] = lengths
         spoil_padding(torch, inputs, lengths)
-    if variant.sequences:
-        boundaries = [min(position, tokens) for position in BOUNDARIES]
-        inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32)
     return {name: tensor.cuda() for name, tensor in inputs.items()}
 
 
@@ -525,10 +540,28 @@ def run_part(torch, is_causal, q, k, v, decay, beta, state):
     return (q * sums.exp()) @ state + score(q) @ v if is_causal else q @ after, after
 
 
+def run_sequences(torch, variant, inputs):
+    """`run_recurrence` of packed sequences, one after the other, from the state of each."""
+    one, bounds, results = dataclasses.replace(variant, sequences=False), inputs["sequences"].tolist(), []
+    for number, (first, last) in enumerate(zip(bounds, bounds[1:])):
+        part = {name: tensor if tensor.dim() < 3 else tensor[:, :, first:last] for name, tensor in inputs.items()}
+        part["initial_state"] = inputs["initial_state"][number : number + 1]
+        results.append(run_recurrence(torch, one, part))
+
+    def join(kind, index, dim):
+        parts = [result[kind][index] for result in results]
+        return None if parts[0] is None else torch.cat(parts, dim)
+
+    return tuple(tuple(join(kind, index, dim) for index in range(2)) for kind, dim in enumerate((2, 0)))
+
+
 def run_recurrence(torch, variant, inputs):
     """The output, before the normalizer, and the final state in f64, and the same of absolute values; see
     `compute_reference`."""
     from torch.utils.checkpoint import checkpoint
+
+    if variant.sequences and variant.state:
+        return run_sequences(torch, variant, inputs)
 
     def widen(tensor):
         return tensor.double().repeat_interleave(variant.heads // tensor.shape[1], dim=1)

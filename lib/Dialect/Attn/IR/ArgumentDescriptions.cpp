@@ -195,40 +195,46 @@ SmallVector<Value> CacheAppendOp::getStagedOperands() {
 /// Names the operands that linear attention and its gradient have.
 template <typename OpTy>
 static Names getSharedNames(OpTy op) {
-  return {{op.getQuery(), "q"},   {op.getKey(), "k"},
-          {op.getValue(), "v"},   {op.getLogDecay(), "log_decay"},
-          {op.getBeta(), "beta"}, {op.getInitialState(), "initial_state"}};
+  return {{op.getQuery(), "q"},
+          {op.getKey(), "k"},
+          {op.getValue(), "v"},
+          {op.getLogDecay(), "log_decay"},
+          {op.getBeta(), "beta"},
+          {op.getInitialState(), "initial_state"},
+          {op.getSequences(), "sequences"}};
 }
 
 /// The equal sizes of linear attention or its gradient, with operands `names`,
 /// of which `states` have no tokens.
-static EqualSizesList getSizesOfLinear(const Names &names,
-                                       ArrayRef<Value> states) {
-  Sizes batches, tokens;
-  for (const DescribedOperand &operand : names) {
+template <typename OpTy>
+static EqualSizesList getSizesOfLinear(OpTy op, ArrayRef<Value> states) {
+  Sizes batches, tokens, sequences;
+  for (const DescribedOperand &operand : op.getNamedOperands()) {
     Value value = operand.value;
     int64_t rank = value ? cast<ShapedType>(value.getType()).getRank() : 0;
-    // One log-decay a head belongs to no batch entry.
+    bool isState = llvm::is_contained(states, value);
+    // One log-decay a head belongs to no batch entry. Packed sequences have
+    // states of their own.
     if (rank > 1)
-      batches.emplace_back(value, 0);
-    if (rank > 2 && !llvm::is_contained(states, value))
+      (isState && op.getSequences() ? sequences : batches)
+          .emplace_back(value, 0);
+    if (rank > 2 && !isState)
       tokens.emplace_back(value, 2);
   }
-  return {{"batch", batches}, {"tokens", tokens}};
+  return {{"batch", batches}, {"tokens", tokens}, {"states", sequences}};
 }
 
 Names LinearAttentionOp::getNamedOperands() {
   Names names = getSharedNames(*this);
   names.append({{getKeyLengths(), "key_lengths"},
-                {getSequences(), "sequences"},
                 {getOut(), "out"},
                 {getFinalState(), "final_state"}});
   return names;
 }
 
 EqualSizesList LinearAttentionOp::getEqualSizes() {
-  EqualSizesList sizes = getSizesOfLinear(getNamedOperands(),
-                                          {getInitialState(), getFinalState()});
+  EqualSizesList sizes =
+      getSizesOfLinear(*this, {getInitialState(), getFinalState()});
   if (getKeyLengths())
     sizes.front().sizes.emplace_back(getKeyLengths(), 0);
   return sizes;
@@ -260,8 +266,7 @@ Names LinearAttentionGradOp::getNamedOperands() {
 
 EqualSizesList LinearAttentionGradOp::getEqualSizes() {
   return getSizesOfLinear(
-      getNamedOperands(),
-      {getInitialState(), getDfinalState(), getDinitialState()});
+      *this, {getInitialState(), getDfinalState(), getDinitialState()});
 }
 
 SmallVector<Value> LinearAttentionGradOp::getStagedOperands() {

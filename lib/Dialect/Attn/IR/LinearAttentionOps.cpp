@@ -105,15 +105,19 @@ static LogicalResult verifyShapes(Operation *op,
 namespace {
 struct Sizes {
   int64_t batch, heads, length, keyDim, valueDim;
-  /// The head dims of keys and values in the state.
-  int64_t stateKeyDim, stateValueDim;
+  /// The number of states, and the head dims of keys and values in them.
+  int64_t states, stateKeyDim, stateValueDim;
 
   template <typename OpTy>
   explicit Sizes(OpTy op)
       : batch(getDimSize(op.getQuery(), 0)), heads(op.getNumHeads()),
         length(getDimSize(op.getQuery(), 2)), keyDim(op.getKeyHeadDim()),
-        valueDim(op.getValueHeadDim()), stateKeyDim(keyDim),
+        valueDim(op.getValueHeadDim()), states(batch), stateKeyDim(keyDim),
         stateValueDim(valueDim) {
+    if (Value sequences = op.getSequences()) {
+      int64_t boundaries = getDimSize(sequences, 0);
+      states = ShapedType::isDynamic(boundaries) ? boundaries : boundaries - 1;
+    }
     if constexpr (std::is_same_v<OpTy, LinearAttentionOp>) {
       stateKeyDim = op.getFeatureDim();
       stateValueDim += bool(op.getNormalizerEps());
@@ -122,7 +126,7 @@ struct Sizes {
 
   SmallVector<int64_t> ofRows() const { return {batch, heads, length}; }
   SmallVector<int64_t> ofState() const {
-    return {batch, heads, stateKeyDim, stateValueDim};
+    return {states, heads, stateKeyDim, stateValueDim};
   }
   SmallVector<int64_t> ofHeads(int64_t number, int64_t headDim) const {
     return {batch, number, length, headDim};
@@ -148,6 +152,28 @@ static void addSharedShapes(OpTy op, const Sizes &sizes,
     shapes.push_back({{"beta", beta}, sizes.ofRows()});
   if (Value state = op.getInitialState())
     shapes.push_back({{"initial_state", state}, sizes.ofState()});
+}
+
+/// Checks packed sequences, which are in one batch entry.
+template <typename OpTy>
+static LogicalResult verifySequences(OpTy op, const Sizes &sizes) {
+  Value sequences = op.getSequences();
+  if (op.getWholeChunks() && !op.hasSequenceStates())
+    return op.emitOpError("'whole_chunks' needs 'sequences' with states");
+  if (!sequences)
+    return success();
+  if (!op.getCausal())
+    return op.emitOpError("'sequences' needs 'causal'");
+  int64_t boundaries = getDimSize(sequences, 0);
+  if (!ShapedType::isDynamic(boundaries) && boundaries < 2)
+    return op.emitOpError("dimension 0 of 'sequences' must be at least 2 "
+                          "(was ")
+           << boundaries << ")";
+  if (!ShapedType::isDynamic(sizes.batch) && sizes.batch != 1)
+    return op.emitOpError("dimension 0 of 'query' must be 1 with 'sequences' "
+                          "(was ")
+           << sizes.batch << ")";
+  return success();
 }
 
 template <typename OpTy>
@@ -193,7 +219,11 @@ LinearAttentionOp::reifyResultShapes(OpBuilder &builder,
 
 bool LinearAttentionOp::isPlain() {
   return getFeature().empty() && !getNormalizerEps() && !getKeyLengths() &&
-         !getSequences() && !getLocalBlockSize();
+         (!getSequences() || hasSequenceStates()) && !getLocalBlockSize();
+}
+
+bool LinearAttentionOp::hasSequenceStates() {
+  return getSequences() && (getInitialState() || getFinalState());
 }
 
 void LinearAttentionOp::build(OpBuilder &builder, OperationState &state,
@@ -205,8 +235,9 @@ void LinearAttentionOp::build(OpBuilder &builder, OperationState &state,
                               ScheduleAttrInterface schedule) {
   build(builder, state, results, query, key, value, logDecay, beta,
         initialState, /*key_lengths=*/Value(), /*sequences=*/Value(), out,
-        finalState, causal, scale, /*local_block_size=*/IntegerAttr(),
-        /*normalizer_eps=*/FloatAttr(), chunk, precision, schedule);
+        finalState, /*whole_chunks=*/UnitAttr(), causal, scale,
+        /*local_block_size=*/IntegerAttr(), /*normalizer_eps=*/FloatAttr(),
+        chunk, precision, schedule);
 }
 
 /// The type of the rows that the feature region yields; null if it does not end
@@ -241,27 +272,25 @@ static LogicalResult verifyCombination(LinearAttentionOp op) {
   Part beta{"beta", bool(op.getBeta())};
   Part initialState{"initial_state", bool(op.getInitialState())};
   Part finalState{"final_state", bool(op.getFinalState())};
+  Part stateless{"sequences", sequences.isGiven && !op.hasSequenceStates()};
   for (const Part &part :
-       {feature, normalizer, keyLengths, sequences, localBlocks})
+       {feature, normalizer, keyLengths, stateless, localBlocks})
     if (part.isGiven && op.isBufferized())
       return op.emitOpError("'") << part.name << "' needs tensors (was "
                                  << op.getQuery().getType() << ")";
   for (const auto &[part, other] :
        {std::pair(normalizer, beta), std::pair(sequences, keyLengths),
-        std::pair(sequences, localBlocks), std::pair(sequences, initialState),
-        std::pair(sequences, finalState), std::pair(localBlocks, initialState),
+        std::pair(sequences, localBlocks), std::pair(localBlocks, initialState),
         std::pair(localBlocks, finalState)})
     if (part.isGiven && other.isGiven)
       return op.emitOpError("'")
              << part.name << "' must not be used together with '" << other.name
              << "'";
-  if (sequences.isGiven && !op.getCausal())
-    return op.emitOpError("'sequences' needs 'causal'");
   return success();
 }
 
-/// Checks the sizes of the normalizer and of masks.
-static LogicalResult verifyMasks(LinearAttentionOp op, const Sizes &sizes) {
+/// Checks the normalizer and local blocks.
+static LogicalResult verifyMasks(LinearAttentionOp op) {
   if (std::optional<APFloat> eps = op.getNormalizerEps();
       eps && (!eps->isFinite() || eps->isNegative())) {
     SmallString<16> text;
@@ -274,17 +303,6 @@ static LogicalResult verifyMasks(LinearAttentionOp op, const Sizes &sizes) {
       block && (*block < 1 || *block > INT32_MAX))
     return op.emitOpError("'local_blocks' must be from 1 to ")
            << INT32_MAX << " (was " << *block << ")";
-  if (Value sequences = op.getSequences()) {
-    int64_t boundaries = getDimSize(sequences, 0);
-    if (!ShapedType::isDynamic(boundaries) && boundaries < 2)
-      return op.emitOpError("dimension 0 of 'sequences' must be at least 2 "
-                            "(was ")
-             << boundaries << ")";
-    if (!ShapedType::isDynamic(sizes.batch) && sizes.batch != 1)
-      return op.emitOpError("dimension 0 of 'query' must be 1 with 'sequences' "
-                            "(was ")
-             << sizes.batch << ")";
-  }
   return success();
 }
 
@@ -345,7 +363,8 @@ LogicalResult LinearAttentionOp::verify() {
     shapes.push_back({{"final_state", state}, sizes.ofState()});
   if (Value lengths = getKeyLengths())
     shapes.push_back({{"key_lengths", lengths}, {sizes.batch}});
-  if (failed(verifyShapes(*this, shapes)) || failed(verifyMasks(*this, sizes)))
+  if (failed(verifySequences(*this, sizes)) ||
+      failed(verifyShapes(*this, shapes)) || failed(verifyMasks(*this)))
     return failure();
   return verifyAttributes(*this);
 }
@@ -357,6 +376,8 @@ LogicalResult LinearAttentionOp::verify() {
 double LinearAttentionGradOp::getScaleOrDefault() {
   return computeScale(*this);
 }
+
+bool LinearAttentionGradOp::hasSequenceStates() { return bool(getSequences()); }
 
 MutableOperandRange LinearAttentionGradOp::getDpsInitsMutable() {
   return MutableOperandRange(*this, getDqueryMutable().getOperandNumber(),
@@ -387,6 +408,10 @@ static LogicalResult verifyPresence(LinearAttentionGradOp op) {
     return op.emitOpError("'dbeta' needs 'beta'");
   if (op.getDinitialState() && !op.getInitialState())
     return op.emitOpError("'dinitial_state' needs 'initial_state'");
+  if (op.getWholeChunks() && op.getDlogDecay() &&
+      cast<ShapedType>(op.getDlogDecay().getType()).getRank() == 2)
+    return op.emitOpError("'dlog_decay' with 'whole_chunks' must not belong to "
+                          "one log-decay a head");
   return success();
 }
 
@@ -424,7 +449,8 @@ LogicalResult LinearAttentionGradOp::verify() {
     shapes.push_back({{"dbeta", gradient}, sizes.ofRows()});
   if (Value gradient = getDinitialState())
     shapes.push_back({{"dinitial_state", gradient}, sizes.ofState()});
-  if (failed(verifyShapes(*this, shapes)))
+  if (failed(verifySequences(*this, sizes)) ||
+      failed(verifyShapes(*this, shapes)))
     return failure();
   return verifyAttributes(*this);
 }

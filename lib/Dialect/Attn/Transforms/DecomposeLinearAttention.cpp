@@ -88,9 +88,6 @@ private:
   }
   Value emitTokenDecays(Body body, Value further, AffineMap mapOfFurther);
 
-  // Arguments of the function.
-  void noteArguments();
-
   // Feature maps.
   LogicalResult emitFeatures();
   FailureOr<Value> applyFeature(Value rows);
@@ -176,35 +173,6 @@ Value Decomposition::emitTokenDecays(Body body, Value further,
                              : b.getMultiDimIdentityMap(loops));
   }
   return emitElements(sizes, b.getF32Type(), inputs, maps, body);
-}
-
-//===----------------------------------------------------------------------===//
-// Arguments of the function
-//===----------------------------------------------------------------------===//
-
-/// Notes the names and the equal sizes of operands that are arguments of the
-/// function: the code that replaces the operation does not tell.
-void Decomposition::noteArguments() {
-  auto func = op->getParentOfType<FunctionOpInterface>();
-  for (const DescribedOperand &operand : op.getNamedOperands())
-    if (operand.value)
-      if (BlockArgument argument = getFunctionArgument(func, operand.value))
-        nameArgument(rewriter, func, argument, operand.name);
-  for (const EqualOperandSizes &equal : op.getEqualSizes()) {
-    BlockArgument first;
-    int64_t firstDim = 0;
-    for (auto [operand, dim] : equal.sizes) {
-      BlockArgument argument = getFunctionArgument(func, operand);
-      if (!argument)
-        continue;
-      if (!first) {
-        first = argument;
-        firstDim = dim;
-      } else if (argument != first) {
-        noteEqualSizes(rewriter, func, argument, dim, first, firstDim);
-      }
-    }
-  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -405,9 +373,10 @@ Value Decomposition::emitEndsOfStates() {
 /// Lets log-decays end the state of a sequence before the next one, and of a
 /// local block that is no batch entry.
 void Decomposition::endStates() {
-  if (!op.getSequences() && (!op.getLocalBlockSize() || splitsBlocks))
+  bool endsSequences = op.getSequences() && !op.hasSequenceStates();
+  if (!endsSequences && (!op.getLocalBlockSize() || splitsBlocks))
     return;
-  Value ends = op.getSequences() ? emitEndsOfStates() : emitEndsOfBlocks();
+  Value ends = endsSequences ? emitEndsOfStates() : emitEndsOfBlocks();
   logDecay = emitTokenDecays(
       [&](ImplicitLocOpBuilder &c, ValueRange arguments) -> Value {
         Value end = arguments[0];
@@ -546,6 +515,10 @@ LinearAttentionOp Decomposition::emitPlain(Value values, Value initialState,
       op.getPrecisionAttr(), /*schedule=*/ScheduleAttrInterface());
   if (schedule)
     plain.setScheduleAttr(schedule);
+  if (op.hasSequenceStates()) {
+    plain.getSequencesMutable().assign(op.getSequences());
+    plain.setWholeChunks(op.getWholeChunks());
+  }
   return plain;
 }
 
@@ -662,7 +635,7 @@ SmallVector<Value> Decomposition::emitStates(Value out) {
 }
 
 LogicalResult Decomposition::run() {
-  noteArguments();
+  noteArguments(rewriter, op);
   if (failed(emitFeatures()))
     return failure();
   if (!op.getFeature().empty())
@@ -684,7 +657,7 @@ LogicalResult Decomposition::run() {
 }
 
 LogicalResult Decomposition::hoistFeature() {
-  noteArguments();
+  noteArguments(rewriter, op);
   if (failed(emitFeatures()))
     return failure();
   rewriter.modifyOpInPlace(op, [&] {

@@ -59,3 +59,26 @@ void attn::noteEqualSizes(RewriterBase &rewriter, FunctionOpInterface func,
                     rewriter.getDenseI64ArrayAttr(noted));
   });
 }
+
+void attn::noteArguments(RewriterBase &rewriter, DescribableOpInterface op) {
+  auto func = op->getParentOfType<FunctionOpInterface>();
+  for (const DescribedOperand &operand : op.getNamedOperands())
+    if (operand.value)
+      if (BlockArgument argument = getFunctionArgument(func, operand.value))
+        nameArgument(rewriter, func, argument, operand.name);
+  for (const EqualOperandSizes &equal : op.getEqualSizes()) {
+    BlockArgument first;
+    int64_t firstDim = 0;
+    for (auto [operand, dim] : equal.sizes) {
+      BlockArgument argument = getFunctionArgument(func, operand);
+      if (!argument)
+        continue;
+      if (!first) {
+        first = argument;
+        firstDim = dim;
+      } else if (argument != first) {
+        noteEqualSizes(rewriter, func, argument, dim, first, firstDim);
+      }
+    }
+  }
+}

@@ -14,6 +14,7 @@
 #ifndef ATTN_LIB_DIALECT_ATTN_TRANSFORMS_FUNCTIONARGUMENTS_H
 #define ATTN_LIB_DIALECT_ATTN_TRANSFORMS_FUNCTIONARGUMENTS_H
 
+#include "attn/Interfaces/DescribableOpInterface.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -33,6 +34,10 @@ void nameArgument(RewriterBase &rewriter, FunctionOpInterface func,
 void noteEqualSizes(RewriterBase &rewriter, FunctionOpInterface func,
                     BlockArgument argument, int64_t dim, BlockArgument other,
                     int64_t otherDim);
+
+/// Notes the names and the equal sizes of operands of `op` that are arguments
+/// of the function.
+void noteArguments(RewriterBase &rewriter, DescribableOpInterface op);
 
 } // namespace mlir::attn
 

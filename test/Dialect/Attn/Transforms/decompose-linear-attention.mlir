@@ -127,6 +127,19 @@ func.func @sequences(%q: !one, %c: tensor<4xi32>, %g: tensor<1x4x9xf32>) -> !one
   return %r : !one
 }
 
+// Sequences with states stay, and so do their boundaries where a normalizer makes two of one.
+// CHECK-LABEL: func @sequences_with_states
+// CHECK-SAME: %[[C:[0-9a-z]+]]: tensor<4xi32> {attn.name = "sequences"}
+// CHECK-SAME: %[[S:[0-9a-z]+]]: tensor<3x4x16x17xf32> {attn.name = "initial_state"}
+// CHECK: attn.linear_attention {{.*}} initial_state(%{{.*}} : tensor<3x4x16x16xf32>) sequences(%[[C]] : tensor<4xi32>) causal
+// CHECK: attn.linear_attention {{.*}} initial_state(%{{.*}} : tensor<3x4x16x8xf32>) sequences(%[[C]] : tensor<4xi32>) causal
+!s = tensor<3x4x16x17xf32>
+func.func @sequences_with_states(%q: !one, %c: tensor<4xi32>, %s: !s) -> (!one, !s) {
+  %r:2 = attn.linear_attention ins(%q, %q, %q : !one, !one, !one) outs(%q, %s : !one, !s) initial_state(%s : !s)
+      sequences(%c : tensor<4xi32>) causal normalizer(eps = 0.5) -> !one, !s
+  return %r#0, %r#1 : !one, !s
+}
+
 // Nine tokens are three blocks of four tokens.
 // CHECK-LABEL: func @blocks
 // CHECK-SAME: (%[[Q:[0-9a-z]+]]: tensor<2x4x9x16xbf16>

@@ -64,6 +64,8 @@ class Attn_LinearOp<string mnemonic, list<Trait> traits = []> : Attn_Op<mnemonic
     double getScaleOrDefault();
     /// Tokens that a kernel computes at a time.
     int64_t getChunkOrDefault() { return getChunk().value_or(64); }
+    /// Whether each of several packed sequences has its own states.
+    bool hasSequenceStates();
     /// DestinationStyleOpInterface.
     ::mlir::MutableOperandRange getDpsInitsMutable();
   }];
@@ -196,7 +198,7 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     |---|---|---|
     | `key_lengths` | before `key_lengths[b]` | `sequences` |
     | `local_blocks(N)` | of its block of `N` tokens; blocks begin at token 0 | `sequences`, states |
-    | `sequences` | of its sequence, the tokens `[sequences[s], sequences[s + 1])` | states; needs `causal` |
+    | `sequences` | of its sequence, the tokens `[sequences[s], sequences[s + 1])`; needs `causal` | |
 
     Tokens from `key_lengths[b]` on neither add to the state nor decay it: the final
     state is the one after `key_lengths[b]` tokens. Negative lengths count as 0, and
@@ -204,8 +206,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     read, so they may be anything. Boundaries of `sequences` are sorted and between 0
     and `S`; the runtime reports others as an error, and results are undefined then. The
     tokens before the first and after the last sequence are sequences, too. `B` is 1
-    with `sequences`. The first token of a sequence has a log-decay of -126: elements
-    of earlier sequences must be finite.
+    with `sequences`. Without states, the first token of a sequence has a log-decay of
+    -126: elements of earlier sequences must be finite.
 
     ```mlir
     %out = attn.linear_attention
@@ -214,8 +216,23 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
         -> tensor<1x8x?x64xbf16>
     ```
 
-    `feature`, `normalizer` and masks need tensors. `attn-decompose-linear-attention`
-    writes them as other operations.
+    With `sequences`, states are `[N, H, Dk, Dv]`: each sequence has its own initial and
+    final state, and a sequence without tokens leaves its initial state. Boundaries then
+    go from 0 to `S`, and the runtime reports others as an error.
+
+    ```mlir
+    %out, %states = attn.linear_attention
+        ins(%q, %k, %v : tensor<1x8x?x64xbf16>, tensor<1x8x?x64xbf16>, tensor<1x8x?x64xbf16>)
+        outs(%init, %first : tensor<1x8x?x64xbf16>, tensor<?x8x64x64xf32>)
+        initial_state(%first : tensor<?x8x64x64xf32>) sequences(%boundaries : tensor<?xi32>) causal
+        -> tensor<1x8x?x64xbf16>, tensor<?x8x64x64xf32>
+    ```
+
+    Kernels need sequences of `whole_chunks`: their boundaries are multiples of `chunk`.
+    `attn-pad-sequences` copies the rows of others.
+
+    `feature`, `normalizer`, masks, and `sequences` without states need tensors.
+    `attn-decompose-linear-attention` writes them as other operations.
   }];
   let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
                        Attn_HeadTensor:$value,
@@ -226,7 +243,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
                        Optional<Attn_SequenceTensor>:$sequences,
                        Attn_HeadTensor:$out,
                        Optional<Attn_StateTensor>:$final_state,
-                       UnitAttr:$causal, OptionalAttr<F32Attr>:$scale,
+                       UnitAttr:$whole_chunks, UnitAttr:$causal,
+                       OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<I64Attr>:$local_block_size,
                        OptionalAttr<F32Attr>:$normalizer_eps,
                        OptionalAttr<I64Attr>:$chunk,
@@ -240,7 +258,7 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     (`beta` `(` $beta^ `:` type($beta) `)`)?
     (`initial_state` `(` $initial_state^ `:` type($initial_state) `)`)?
     (`key_lengths` `(` $key_lengths^ `:` type($key_lengths) `)`)?
-    (`sequences` `(` $sequences^ `:` type($sequences) `)`)?
+    (`sequences` `(` $sequences^ `:` type($sequences) `)`)? (`whole_chunks` $whole_chunks^)?
     (`causal` $causal^)? (`scale` `(` $scale^ `)`)?
     (`local_blocks` `(` $local_block_size^ `)`)?
     (`normalizer` `(` `eps` `=` $normalizer_eps^ `)`)? (`chunk` `(` $chunk^ `)`)?
@@ -261,8 +279,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
   ];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = commonDeclaration # [{
-    /// Whether the operation is the recurrence alone: it has no feature map, no
-    /// normalizer and no masks.
+    /// Whether the operation is the recurrence alone, perhaps of sequences with
+    /// states: it has no feature map, no normalizer and no other masks.
     bool isPlain();
     /// The head dim of keys in the state.
     int64_t getFeatureDim();
@@ -275,7 +293,8 @@ def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
     The gradients of the operands of `attn.linear_attention` with the same operands and
     attributes, and without a feature map, a normalizer and masks, from the gradients
     `dout` of its output and `dfinal_state` of its final state (0 if absent). All
-    operands have the same number of heads.
+    operands have the same number of heads. With `sequences`, which have states, these
+    and their gradients are `[N, H, Dk, Dv]`.
 
     | operand | shape | element type |
     |---|---|---|
@@ -310,12 +329,14 @@ def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
                        Optional<Attn_RowTensor>:$beta,
                        Optional<Attn_StateTensor>:$initial_state,
                        Optional<Attn_StateTensor>:$dfinal_state,
+                       Optional<Attn_SequenceTensor>:$sequences,
                        Attn_HeadTensor:$dquery, Attn_HeadTensor:$dkey,
                        Attn_HeadTensor:$dvalue,
                        Optional<Attn_DecayGradTensor>:$dlog_decay,
                        Optional<Attn_RowTensor>:$dbeta,
                        Optional<Attn_StateTensor>:$dinitial_state,
-                       UnitAttr:$causal, OptionalAttr<F32Attr>:$scale,
+                       UnitAttr:$whole_chunks, UnitAttr:$causal,
+                       OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<I64Attr>:$chunk,
                        OptionalAttr<Attn_MatmulPrecisionAttr>:$precision,
                        OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
@@ -328,6 +349,7 @@ def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
     (`beta` `(` $beta^ `:` type($beta) `)`)?
     (`initial_state` `(` $initial_state^ `:` type($initial_state) `)`)?
     (`dfinal_state` `(` $dfinal_state^ `:` type($dfinal_state) `)`)?
+    (`sequences` `(` $sequences^ `:` type($sequences) `)`)? (`whole_chunks` $whole_chunks^)?
     (`dlog_decay` `(` $dlog_decay^ `:` type($dlog_decay) `)`)?
     (`dbeta` `(` $dbeta^ `:` type($dbeta) `)`)?
     (`dinitial_state` `(` $dinitial_state^ `:` type($dinitial_state) `)`)?

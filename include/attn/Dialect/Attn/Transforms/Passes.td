@@ -85,6 +85,51 @@ def AttnExpandPositionsPass : Attn_Pass<"attn-expand-positions"> {
   ];
 }
 
+def AttnPadSequencesPass : Attn_Pass<"attn-pad-sequences"> {
+  let summary = "copy packed sequences of linear attention with states to whole chunks";
+  let description = [{
+    Each `attn.linear_attention` on tensors with `sequences` and states, and its
+    gradient, becomes one with `whole_chunks`. The rows of queries, keys, values,
+    log-decays and `beta` are copied to tensors in which each sequence begins at a
+    multiple of `chunk` and has one chunk at least. Sequence `s` begins at chunk
+    `sequences[s] / chunk + s`, so the number of rows depends on the numbers of tokens
+    and sequences alone. Rows between sequences are zeros, which change no state. The
+    rows of outputs are copied back.
+
+    If boundaries are not sorted, or do not go from 0 to the number of tokens,
+    log-decays are NaN, which kernels report. Without log-decays, zeros are passed for
+    this. One log-decay a head becomes one a token.
+
+    ```mlir
+    %o, %s1 = attn.linear_attention ins(%q, %k, %v : ...) outs(%init, %s0 : ...)
+        initial_state(%s0 : tensor<?x8x64x64xf32>) sequences(%boundaries : tensor<?xi32>) causal
+        -> tensor<1x8x?x64xf32>, tensor<?x8x64x64xf32>
+    ```
+
+    becomes
+
+    ```mlir
+    %p, %s1 = attn.linear_attention ins(%qp, %kp, %vp : ...) outs(%empty, %s0 : ...)
+        log_decay(%gp : tensor<1x8x?xf32>) initial_state(%s0 : tensor<?x8x64x64xf32>)
+        sequences(%starts : tensor<?xi32>) whole_chunks causal
+        -> tensor<1x8x?x64xf32>, tensor<?x8x64x64xf32>
+    %o = linalg.generic ... ins(%rows : tensor<?xi32>) outs(%init : tensor<1x8x?x64xf32>) {
+    ^bb0(%row: i32, %old: f32):
+      ...
+      %x = tensor.extract %p[%b, %h, %at, %d] : tensor<1x8x?x64xf32>
+      linalg.yield %x : f32
+    } -> tensor<1x8x?x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect"];
+  let statistics = [
+    Statistic<"numPadded", "num-padded", "Number of operations whose sequences were padded">
+  ];
+}
+
 def AttnDecomposeLinearAttentionPass : Attn_Pass<"attn-decompose-linear-attention"> {
   let summary = "write feature maps, normalizers and masks of linear attention as other operations";
   let description = [{
@@ -101,7 +146,8 @@ def AttnDecomposeLinearAttentionPass : Attn_Pass<"attn-decompose-linear-attentio
       `attn-shard-attention` can distribute the tokens, whatever blocks they are in.
     - At the first token of each of the packed `sequences`, a log-decay of -126 ends
       the state of the sequence before. If boundaries are not sorted or not within the
-      tokens, log-decays are NaN, which kernels report.
+      tokens, log-decays are NaN, which kernels report. Sequences with states stay, see
+      `attn-pad-sequences`.
 
     `attn-differentiate` does this in functions that it differentiates. Where operands
     are arguments of the function, their attributes `attn.name` and `attn.equal_sizes`
