@@ -4,9 +4,10 @@
 """Attention, and appends to KV caches, as modules of one function."""
 
 import dataclasses
+import math
 import re
 import textwrap
-from typing import List, Optional, Tuple, Union
+from typing import List, Optional, Sequence, Tuple, Union
 
 from attn.errors import AttnError
 from attn.masks import Mask
@@ -349,12 +350,165 @@ _FEATURES = {
       %r = math.exp %e : f32""",
     "softmax": None,
 }
-#: The names of these feature maps.
-FEATURES = tuple(_FEATURES)
+#: The feature map whose projection is drawn from a seed.
+RANDOM_FEATURE = "random"
+#: The names of the feature maps.
+FEATURES = (*_FEATURES, RANDOM_FEATURE)
+#: The most random features.
+MAX_RANDOM_FEATURES = 1 << 16
+
+
+def _generic(result: str, maps: Sequence[str], loops: Sequence[str], ins: str, init: str, kinds: str, body: str) -> str:
+    """``linalg.generic`` with the arguments ``kinds`` of its body, whose last operation yields."""
+    maps = ", ".join(f"affine_map<{one}>" for one in maps)
+    loops = ", ".join(f'"{one}"' for one in loops)
+    shape = init.partition(" : ")[2]
+    lines = [
+        f"{result} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{loops}]}}",
+        f"    ins({ins}) outs({init}) {{",
+        f"^bb0({kinds}):",
+        textwrap.indent(textwrap.dedent(body).strip(), "  "),
+        f"}} -> {shape}",
+    ]
+    return "\n".join(lines)
+
+
+#: Element (i, j) of the projection of random features, ``%normal``: docs/rng.md.
+_PHILOX_ROUNDS = 10
+_PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_PHILOX_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+_NORMAL = """
+  %c0 = arith.constant 0 : i32
+  %i = linalg.index 0 : index
+  %j = linalg.index 1 : index
+  %four = arith.constant 4 : index
+  %block = arith.divui %j, %four : index
+  %place = arith.remui %j, %four : index
+  %x0_0 = arith.index_cast %block : index to i32
+  %x1_0 = arith.index_cast %i : index to i32
+  %x2_0 = arith.addi %c0, %c0 : i32
+  %x3_0 = arith.addi %c0, %c0 : i32
+  %k0_0 = arith.trunci %seed_word : i64 to i32
+  %half = arith.constant 32 : i64
+  %high = arith.shrui %seed_word, %half : i64
+  %k1_0 = arith.trunci %high : i64 to i32
+{rounds}
+  %two = arith.constant 2 : index
+  %is_first = arith.cmpi ult, %place, %two : index
+  %u = arith.select %is_first, %x0_{last}, %x2_{last} : i32
+  %v = arith.select %is_first, %x1_{last}, %x3_{last} : i32
+  %eight = arith.constant 8 : i32
+  %u_bits = arith.shrui %u, %eight : i32
+  %v_bits = arith.shrui %v, %eight : i32
+  %u_number = arith.uitofp %u_bits : i32 to f32
+  %v_number = arith.uitofp %v_bits : i32 to f32
+  %unit = arith.constant 5.9604644775390625e-8 : f32
+  %one = arith.constant 1.0 : f32
+  %above = arith.addf %u_number, %one : f32
+  %fraction = arith.mulf %above, %unit : f32
+  %log = math.log %fraction : f32
+  %minus_two = arith.constant -2.0 : f32
+  %square = arith.mulf %log, %minus_two : f32
+  %radius = math.sqrt %square : f32
+  %turn = arith.constant {turn} : f32
+  %angle = arith.mulf %v_number, %turn : f32
+  %cos = math.cos %angle : f32
+  %sin = math.sin %angle : f32
+  %odd = arith.remui %j, %two : index
+  %zero = arith.constant 0 : index
+  %is_even = arith.cmpi eq, %odd, %zero : index
+  %side = arith.select %is_even, %cos, %sin : f32
+  %normal = arith.mulf %radius, %side : f32
+"""
+
+
+def _philox() -> str:
+    """The rounds of Philox4x32."""
+    lines = []
+    for number in range(_PHILOX_ROUNDS):
+        for i, (multiplier, step) in enumerate(zip(_PHILOX_MULTIPLIERS, _PHILOX_KEY_STEPS)):
+            factors = f"%x{2 * i}_{number}, %m{i}_{number}"
+            lines += [
+                f"  %m{i}_{number} = arith.constant {multiplier - (1 << 32)} : i32",
+                f"  %low{i}_{number}, %high{i}_{number} = arith.mului_extended {factors} : i32",
+                f"  %step{i}_{number} = arith.constant {step - (1 << 32)} : i32",
+                f"  %k{i}_{number + 1} = arith.addi %k{i}_{number}, %step{i}_{number} : i32",
+            ]
+        for i in range(2):
+            lines += [
+                f"  %mix{i}_{number} = arith.xori %high{1 - i}_{number}, %x{2 * i + 1}_{number} : i32",
+                f"  %x{2 * i}_{number + 1} = arith.xori %mix{i}_{number}, %k{i}_{number} : i32",
+                f"  %x{2 * i + 1}_{number + 1} = arith.addi %low{1 - i}_{number}, %c0 : i32",
+            ]
+    return "\n".join(lines)
+
+
+def _random_feature(dim: int, dtype: str, features: int) -> str:
+    """The body of the region of positive random features, of the value ``%seed`` outside of it."""
+    rows, projection = f"tensor<?x?x?x{dim}x{dtype}>", f"tensor<{features}x{dim}x{dtype}>"
+    norms, wide, out = (f"tensor<?x?x?x{kind}>" for kind in ("f32", f"{features}xf32", f"{features}x{dtype}"))
+    is_wide = dtype == "f32"
+
+    def widen(name: str) -> str:
+        return "" if is_wide else f"\n  %{name} = arith.extf %{name}_given : {dtype} to f32"
+
+    def given(name: str) -> str:
+        return f"%{name}: f32" if is_wide else f"%{name}_given: {dtype}"
+
+    def narrow(name: str) -> str:
+        cast = "" if is_wide else f"\n  %rounded = arith.truncf %{name} : f32 to {dtype}"
+        return f"{cast}\n  linalg.yield %{name if is_wide else 'rounded'} : {dtype}"
+
+    lines = [f"%feature_dim{i} = arith.constant {i} : index" for i in range(3)]
+    lines += [f"%feature_size{i} = tensor.dim %x, %feature_dim{i} : {rows}" for i in range(3)]
+    sizes = ", ".join(f"%feature_size{i}" for i in range(3))
+    lines.append(f"%projection_init = tensor.empty() : {projection}")
+    normal = _NORMAL.format(rounds=_philox(), last=_PHILOX_ROUNDS, turn=_float(2 * math.pi / (1 << 24)))
+    lines.append(_generic(
+        "%projection", ("(i, j) -> ()", "(i, j) -> (i, j)"), ["parallel"] * 2, "%seed : tensor<i64>",
+        f"%projection_init : {projection}", f"%seed_word: i64, %old: {dtype}", normal.rstrip() + narrow("normal"),
+    ))  # fmt: skip
+    lines += [
+        "%feature_zero = arith.constant 0.0 : f32",
+        f"%norm_init = tensor.empty({sizes}) : {norms}",
+        f"%norm_zeros = linalg.fill ins(%feature_zero : f32) outs(%norm_init : {norms}) -> {norms}",
+        _generic(
+            "%norms", ("(b, h, s, d) -> (b, h, s, d)", "(b, h, s, d) -> (b, h, s)"), ["parallel"] * 3 + ["reduction"],
+            f"%x : {rows}", f"%norm_zeros : {norms}", f"{given('e')}, %sum: f32",
+            widen("e") + "\n  %square = arith.mulf %e, %e : f32\n  %next = arith.addf %sum, %square : f32"
+            "\n  linalg.yield %next : f32",
+        ),
+        f"%dot_init = tensor.empty({sizes}) : {wide}",
+        f"%dot_zeros = linalg.fill ins(%feature_zero : f32) outs(%dot_init : {wide}) -> {wide}",
+        _generic(
+            "%dots", ("(b, h, s, m, d) -> (b, h, s, d)", "(b, h, s, m, d) -> (m, d)",
+                      "(b, h, s, m, d) -> (b, h, s, m)"), ["parallel"] * 4 + ["reduction"],
+            f"%x, %projection : {rows}, {projection}", f"%dot_zeros : {wide}", f"{given('e')}, {given('w')}, %sum: f32",
+            widen("e") + widen("w") + "\n  %product = arith.mulf %e, %w : f32"
+            "\n  %next = arith.addf %sum, %product : f32\n  linalg.yield %next : f32",
+        ),
+        f"%feature_init = tensor.empty({sizes}) : {out}",
+        _generic(
+            "%y", ("(b, h, s, m) -> (b, h, s, m)", "(b, h, s, m) -> (b, h, s)", "(b, h, s, m) -> (b, h, s, m)"),
+            ["parallel"] * 4, f"%dots, %norms : {wide}, {norms}", f"%feature_init : {out}",
+            f"%dot: f32, %norm: f32, %old: {dtype}",
+            f"""
+  %of_dot = arith.constant {_float(dim**-0.25)} : f32
+  %of_norm = arith.constant {_float(-0.5 * dim**-0.5)} : f32
+  %of_all = arith.constant {_float(features**-0.5)} : f32
+  %scaled = arith.mulf %dot, %of_dot : f32
+  %shift = arith.mulf %norm, %of_norm : f32
+  %exponent = arith.addf %scaled, %shift : f32
+  %exp = math.exp %exponent : f32
+  %r = arith.mulf %exp, %of_all : f32""" + narrow("r"),
+        ),
+        f"attn.linear_yield %y : {out}",
+    ]  # fmt: skip
+    return "\n".join(lines)
 
 
 def _feature(name: str, dim: int, dtype: str) -> str:
-    """The body of the region of a feature map."""
+    """The body of the region of a feature map of single elements or rows."""
     rows = f"tensor<?x?x?x{dim}x{dtype}>"
     lines = [f"%feature_dim{i} = arith.constant {i} : index" for i in range(3)]
     lines += [f"%feature_size{i} = tensor.dim %x, %feature_dim{i} : {rows}" for i in range(3)]
@@ -387,10 +541,11 @@ class LinearAttention:
     """Linear attention; ``mlir`` is the module.
 
     The module has one function, ``linear_attention(query, key, value, log_decay, beta, initial_state, key_lengths,
-    sequences)``, without the arguments that there are none of, with results ``out`` and, if ``with_final_state``,
+    sequences, seed)``, without the arguments that there are none of, with results ``out`` and, if ``with_final_state``,
     ``final_state``. If ``in_place``, the final state is written to ``initial_state`` and has no argument. With
     ``decay`` there is a log-decay for each "head", "token" (and head) or "element" (of a key, and token, and head).
-    Batch and length may vary from call to call. ``feature`` is one of ``FEATURES``, "elu" with one added.
+    Batch and length may vary from call to call. ``feature`` is one of ``FEATURES``, "elu" with one added;
+    "random" has ``random_features`` of them, and draws its projection from ``seed``.
     ``normalizer_eps`` adds a normalizer, and its column to states; it and masks are those of
     ``attn.linear_attention``.
 
@@ -417,6 +572,8 @@ class LinearAttention:
     #: How GPUs multiply f32: "highest" or "high"; "" is the highest.
     precision: str = ""
     feature: str = ""
+    #: How many features "random" has; its projection is drawn from the operand ``seed``.
+    random_features: Optional[int] = None
     normalizer_eps: Optional[float] = None
     #: The tokens of a local block.
     local_block: Optional[int] = None
@@ -435,6 +592,11 @@ class LinearAttention:
             raise AttnError(f"decay is {self.decay!r}; it must be one of {', '.join(map(repr, _DECAYS))}")
         if self.feature not in ("", *FEATURES):
             raise AttnError(f"feature is {self.feature!r}; it must be one of {', '.join(map(repr, ('', *FEATURES)))}")
+        features, is_random = self.random_features, self.feature == RANDOM_FEATURE
+        if (features is not None) != is_random:
+            raise AttnError(f"random_features is {features} and feature {self.feature!r}; both or none must be random")
+        if is_random and not 1 <= features <= MAX_RANDOM_FEATURES:
+            raise AttnError(f"random_features is {features}; it must be from 1 to {MAX_RANDOM_FEATURES}")
         eps = self.normalizer_eps
         if eps is not None and not 0 <= eps <= MAX_SCALE:
             raise AttnError(f"normalizer_eps is {eps}; it must be from 0 to {MAX_SCALE:.3g}, as an f32")
@@ -454,9 +616,11 @@ class LinearAttention:
         query, key = (f"tensor<?x{heads}x?x{self.key_dim}x{self.dtype}>" for heads in (self.heads, self.key_heads))
         value, out = (f"tensor<?x{heads}x?x{value_dim}x{self.dtype}>" for heads in (self.value_heads, self.heads))
         columns = value_dim + (self.normalizer_eps is not None)
-        state = f"tensor<?x{self.heads}x{self.key_dim}x{columns}xf32>"
+        feature_dim = self.random_features or self.key_dim
+        state = f"tensor<?x{self.heads}x{feature_dim}x{columns}xf32>"
+        decay = _DECAYS[self.decay]
         optional = {
-            "log_decay": _DECAYS[self.decay] and f"tensor<{_DECAYS[self.decay]}xf32>".format(**vars(self)),
+            "log_decay": decay and f"tensor<{decay}xf32>".format(heads=self.heads, key_dim=feature_dim),
             "beta": f"tensor<?x{self.heads}x?xf32>" if self.beta else None,
             "initial_state": state if self.initial_state else None,
             "key_lengths": _LENGTHS if self.key_lengths else None,
@@ -464,6 +628,8 @@ class LinearAttention:
         }
         given = {name: kind for name, kind in optional.items() if kind}
         arguments = {"query": query, "key": key, "value": value, **given}
+        if self.feature == RANDOM_FEATURE:
+            arguments["seed"] = "tensor<i64>"
         clauses = [f"{name}(%{name} : {kind})" for name, kind in given.items()]
         clauses += ["causal"] * self.causal
         if self.scale is not None:
@@ -477,7 +643,11 @@ class LinearAttention:
         if self.precision:
             clauses.append(f"precision({self.precision})")
         if self.feature:
-            body = _feature(self.feature, self.key_dim, self.dtype)
+            body = (
+                _random_feature(self.key_dim, self.dtype, self.random_features)
+                if self.feature == RANDOM_FEATURE
+                else _feature(self.feature, self.key_dim, self.dtype)
+            )
             rows = f"tensor<?x?x?x{self.key_dim}x{self.dtype}>"
             clauses.append(textwrap.indent(_region("feature", f"%x: {rows}", body), "      ").lstrip())
         results, inits = [out], ["%out_init"]

@@ -282,6 +282,7 @@ FORMS = {
     "lengths": ("head", True, dict(key_lengths=torch.tensor([20, 70]), feature="elu", normalize=True)),
     "blocks": ("token", False, dict(block=20, feature="relu")),
     "sequences": ("token", False, dict(cu_seqlens=torch.tensor([0, 30, 32, 33, 75, LENGTH]), feature="elu")),
+    "random features": ("token", True, dict(feature="random", random_features=DIM, feature_seed=5, normalize=True)),
     "unit length": (None, True, dict(use_qk_l2norm_in_kernel=True, feature=lambda rows: rows.square())),
 }  # fmt: skip
 

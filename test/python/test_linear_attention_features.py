@@ -5,6 +5,8 @@
 pairs of tokens in double precision."""
 
 import math
+import pathlib
+import sys
 
 import pytest
 
@@ -13,6 +15,10 @@ torch = pytest.importorskip("torch")
 import attn  # noqa: E402
 import attn.torch as at  # noqa: E402
 from attn.errors import AttnError, UnsupportedError  # noqa: E402
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "Integration" / "Inputs"))
+
+from dropout_reference import philox  # noqa: E402
 
 # Relative errors of the largest element.
 F32 = 1e-5
@@ -215,6 +221,101 @@ def test_extreme_features():
         leaf = changed["k"].requires_grad_()
         at.linear_attention(**changed, feature="elu", normalize=True, eps=EPS)[0].sum().backward()
         assert bool(leaf.grad.isfinite().all())
+
+
+def normal_numbers(seed, features, key_dim):
+    """The projection of random features that docs/rng.md defines, in double precision."""
+    i, j = (x.numpy() for x in torch.meshgrid(torch.arange(features), torch.arange(key_dim), indexing="ij"))
+    words = philox((seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF), (j // 4, i, 0, 0), 10)
+    bits = [torch.from_numpy((word >> 8).astype("int64")).double() for word in words]
+    place = torch.from_numpy(j % 4)
+    u, v = (torch.where(place < 2, bits[first], bits[first + 2]) for first in (0, 1))
+    radius = (-2 * ((u + 1) / (1 << 24)).log()).sqrt()
+    angle = 2 * math.pi * v / (1 << 24)
+    return radius * torch.where(place % 2 == 0, angle.cos(), angle.sin())
+
+
+def random_features(seed, features, dtype=torch.float32):
+    """The feature map that kernels have: the projection is rounded as rows are."""
+
+    def phi(rows):
+        key_dim = rows.shape[-1]
+        projection = normal_numbers(seed, features, key_dim).to(dtype).double()
+        x = rows.double() / key_dim**0.25
+        return (x @ projection.T - x.square().sum(-1, keepdim=True) / 2).exp() / features**0.5
+
+    return phi
+
+
+def check_random(given, seed, features, tolerance=F32, **options):
+    named = dict(feature="random", random_features=features, feature_seed=seed)
+    out, state = at.linear_attention(**given, **named, **options, output_final_state=True)
+    phi = random_features(int(seed), features, given["q"].dtype)
+    wanted = expected(**given, feature=phi, **{name: x for name, x in options.items() if name != "eps"})
+    assert error(out, wanted[0]) <= tolerance and error(state, wanted[1]) <= tolerance
+    return out
+
+
+@pytest.mark.parametrize("seed", [0, 7, -1, 1 << 63, 0x123456789ABCDEF0])
+def test_random_features_of_seeds(seed):
+    given = make(1, 40, key_dim=18, key_heads=1)
+    out = check_random(given, seed, 24, normalize=True, eps=EPS)
+    assert not torch.equal(out, check_random(given, seed + 1, 24, normalize=True, eps=EPS))
+    # Sums of log-decays of features, and the seed as a tensor.
+    given["g"] = -torch.rand(1, 40, 2, 24) / 4
+    check_random(given, torch.tensor(seed - (1 << 64) if seed >= 1 << 63 else seed), 24, scale=1.0)
+
+
+def test_random_features_approach_softmax():
+    given = make(1, 30, heads=1, value_dim=16)
+    given["q"], given["k"] = given["q"] / 2, given["k"] / 2
+    out, _ = at.linear_attention(
+        **given, feature="random", random_features=1 << 13, feature_seed=3, normalize=True, eps=0.0
+    )
+    q, k, v = (given[name].double().transpose(1, 2) for name in "qkv")
+    exact = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+    assert error(out, exact) < 0.1
+
+
+def test_random_features_of_parts():
+    """A call on parts of the tokens has the numbers of one on all of them."""
+    given = make(1, 50, decay="token")
+    options = dict(feature="random", random_features=24, feature_seed=11, output_final_state=True)
+    whole, last = at.linear_attention(**given, **options)
+    first, state = at.linear_attention(**{name: x[:, :17] for name, x in given.items()}, **options)
+    rest, state = at.linear_attention(
+        **{name: x[:, 17:] for name, x in given.items()}, initial_state=state, **options
+    )
+    assert error(torch.cat([first, rest], 1), whole.double()) < F32 and error(state, last.double()) < F32
+
+
+def test_random_features_of_narrow_types():
+    for dtype, tolerance in ((torch.bfloat16, BF16), (torch.float16, BF16 / 4)):
+        given = make(1, 60, dtype=dtype, decay="token")
+        given["q"], given["k"] = given["q"] / 2, given["k"] / 2
+        check_random(given, 5, 32, tolerance, normalize=True, eps=EPS)
+
+
+def test_gradients_of_random_features():
+    given = {name: x.requires_grad_() for name, x in make(2, 30).items()}
+    doubles = {name: x.detach().double().requires_grad_() for name, x in given.items()}
+    named = dict(feature="random", random_features=24, feature_seed=torch.tensor(9))
+    results = at.linear_attention(**given, **named, normalize=True, eps=EPS, output_final_state=True)
+    wanted = expected(**doubles, feature=random_features(9, 24), normalize=True)
+    for name, gradient, exact in zip("qkv", differentiate_both(results, given), differentiate_both(wanted, doubles)):
+        assert error(gradient, exact, least=0.1) <= 2e-5, name
+
+
+def test_inductor_random_features():
+    given = make(1, 40)
+
+    @torch.compile(fullgraph=True)
+    def function(q, k, v, seed):
+        return at.linear_attention(q, k, v, feature="random", random_features=24, feature_seed=seed, normalize=True)[0]
+
+    for seed in (2, 3):
+        out = function(**given, seed=torch.tensor(seed))
+        assert error(out, expected(**given, feature=random_features(seed, 24), normalize=True, eps=1e-6)[0]) < F32
 
 
 def test_random_features():
@@ -545,7 +646,23 @@ def test_inductor_delta_rule():
 @pytest.mark.parametrize(
     "change, message",
     [
-        (dict(feature="gelu"), "feature is 'gelu'; it must be a function or one of 'elu', 'relu', 'exp', 'softmax'"),
+        (
+            dict(feature="gelu"),
+            "feature is 'gelu'; it must be a function or one of 'elu', 'relu', 'exp', 'softmax', 'random'",
+        ),
+        (dict(feature="random"), "random_features is None; it must be a whole number from 1 to 65536"),
+        (dict(feature="random", random_features=0, feature_seed=1), "random_features is 0; it must be a whole number"),
+        (dict(feature="random", random_features=8), "feature_seed is None; it must be a whole number of 64 bits"),
+        (
+            dict(feature="random", random_features=8, feature_seed=torch.zeros(1)),
+            r"feature_seed has the shape \(1,\) and the dtype torch.float32 on cpu, expected one torch.int64 on cpu",
+        ),
+        (dict(random_features=8), "random_features needs feature='random'"),
+        (dict(feature="exp", feature_seed=8), "feature_seed needs feature='random'"),
+        (
+            dict(feature="random", random_features=8, feature_seed=0, initial_state=torch.zeros(1, 2, 16, 16)),
+            r"initial_state has the shape \(1, 2, 16, 16\), expected \(1, 2, 8, 16\)",
+        ),
         (dict(feature=3), "feature is a int; pass a name or a function of rows"),
         (dict(feature=lambda x: x[:, 1:]), r"feature makes \(1, 7, 2, 16\) of q of the shape \(1, 8, 2, 16\)"),
         (dict(feature=lambda x: None), "feature makes NoneType of q"),
@@ -612,7 +729,10 @@ def test_random_features_errors():
 
 def test_description_errors():
     for change, message in (
-        (dict(feature="gelu"), "feature is 'gelu'; it must be one of '', 'elu', 'relu', 'exp', 'softmax'"),
+        (dict(feature="gelu"), "feature is 'gelu'; it must be one of '', 'elu', 'relu', 'exp', 'softmax', 'random'"),
+        (dict(feature="random"), "random_features is None and feature 'random'; both or none must be random"),
+        (dict(random_features=4), "random_features is 4 and feature ''; both or none must be random"),
+        (dict(feature="random", random_features=0), "random_features is 0; it must be from 1 to 65536"),
         (dict(normalizer_eps=-1.0), "normalizer_eps is -1.0; it must be from 0"),
         (dict(local_block=0), "local_block is 0; it must be from 1"),
     ):
@@ -625,6 +745,7 @@ def test_description_errors():
     "change",
     [
         dict(normalizer_eps=EPS, decay="token", initial_state=True, with_final_state=True, feature="elu"),
+        dict(feature="random", random_features=128, normalizer_eps=EPS, decay="token"),
         dict(sequences=True, beta=True),
         dict(sequences=True, decay="token", initial_state=True, with_final_state=True),
         dict(sequences=True, decay="element", beta=True, initial_state=True, with_final_state=True),

@@ -45,6 +45,7 @@ from attn.torch.linear_attention import (
     check_delta_rule,
     gated_delta_rule,
     linear_attention,
+    prepare_random_features,
     prepare_rows,
 )
 from attn.torch.ops import _library, draw_state, read_variant, refuse_second_derivatives, write_variant
@@ -622,6 +623,8 @@ def _shard_linear_attention(ranks: str) -> Callable[..., Any]:
         causal: bool = True,
         chunk_size: int = 64,
         feature: Feature = None,
+        random_features: Optional[int] = None,
+        feature_seed: Union[None, int, Tensor] = None,
         normalize: bool = False,
         eps: float = 1e-6,
         block: Optional[int] = None,
@@ -630,7 +633,8 @@ def _shard_linear_attention(ranks: str) -> Callable[..., Any]:
         use_qk_l2norm_in_kernel: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         q, k, scale, name = prepare_rows(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
-        form = Form(name, eps if normalize else None, block, key_lengths)
+        number, seed = prepare_random_features(feature, random_features, feature_seed, q.device)
+        form = Form(name, eps if normalize else None, block, number, key_lengths, seed)
         return attend_linearly(
             ranks, q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size, form
         )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attn.artifact import Function
-from attn.builder import FEATURES, MAX_SCALE, LinearAttention
+from attn.builder import FEATURES, MAX_RANDOM_FEATURES, MAX_SCALE, RANDOM_FEATURE, LinearAttention
 from attn.compiler import compile
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.checks import check_arguments, convert_by_autocast, with_unit_stride
@@ -35,8 +35,8 @@ from attn.torch.process_groups import agree, find_ranks
 
 _parameters = (
     "Tensor query, Tensor key, Tensor value, Tensor? log_decay, Tensor? beta, Tensor? initial_state, "
-    "Tensor? key_lengths, Tensor? sequences, bool causal, float? scale, int chunk, bool with_final_state, str feature, "
-    "float? normalizer_eps, int? local_block"
+    "Tensor? key_lengths, Tensor? sequences, Tensor? seed, bool causal, float? scale, int chunk, "
+    "bool with_final_state, str feature, float? normalizer_eps, int? local_block, int? random_features"
 )
 _gradients = "int[] gradients, Tensor dout, Tensor? dfinal_state"
 # The operators of one rank have the name of the group as the last parameter.
@@ -49,14 +49,14 @@ for _name_of_operator, _all_parameters in (
 
 _library.define(
     "linear_attention_(Tensor query, Tensor key, Tensor value, Tensor? log_decay, Tensor? beta, "
-    "Tensor(a!) initial_state, Tensor? key_lengths, Tensor? sequences, bool causal, float? scale, int chunk, "
-    "str feature, float? normalizer_eps, int? local_block) -> Tensor"
+    "Tensor(a!) initial_state, Tensor? key_lengths, Tensor? sequences, Tensor? seed, bool causal, float? scale, "
+    "int chunk, str feature, float? normalizer_eps, int? local_block, int? random_features) -> Tensor"
 )
 
 #: The only method of ``context_parallel`` for linear attention: ranks gather states.
 METHOD = "allgather"
 # How many arguments of the operator are tensors, the first ones.
-_NUM_TENSORS = 8
+_NUM_TENSORS = 9
 # The kinds of log-decays, by their number of dimensions.
 _DECAYS = {1: "head", 3: "token", 4: "element"}
 
@@ -72,6 +72,7 @@ class _Arguments(NamedTuple):
     initial_state: Optional[Tensor]
     key_lengths: Optional[Tensor]
     sequences: Optional[Tensor]
+    seed: Optional[Tensor]
     causal: bool
     scale: Optional[float]
     chunk: int
@@ -79,6 +80,7 @@ class _Arguments(NamedTuple):
     feature: str
     normalizer_eps: Optional[float]
     local_block: Optional[int]
+    random_features: Optional[int]
     #: The name of the group, if tensors are shards of this rank.
     ranks: str = ""
 
@@ -119,6 +121,7 @@ def _describe(given: _Arguments) -> LinearAttention:
         feature=given.feature,
         normalizer_eps=given.normalizer_eps,
         local_block=given.local_block,
+        random_features=given.random_features,
         key_lengths=given.key_lengths is not None,
         sequences=given.sequences is not None,
     )
@@ -161,6 +164,7 @@ def _layouts(given: _Arguments) -> List[Layout]:
     layouts = [Layout(shape, dense_like(query, shape), query.dtype, query.device)]
     if given.with_final_state:
         number = batch if given.sequences is None else given.sequences.shape[0] - 1
+        key_dim = given.random_features or key_dim
         state = (number, heads, key_dim, value.shape[3] + (given.normalizer_eps is not None))
         strides = (heads * key_dim * state[3], key_dim * state[3], state[3], 1)
         layouts.append(Layout(state, strides, torch.float32, query.device))
@@ -332,7 +336,7 @@ def _check_shape(name: str, tensor: Tensor, *allowed: Tuple[int, ...]) -> None:
 
 
 def _check(
-    q: Tensor, k: Tensor, v: Tensor, optional: Dict[str, Optional[Tensor]], sequences: int, is_normalized: bool
+    q: Tensor, k: Tensor, v: Tensor, optional: Dict[str, Optional[Tensor]], sequences: int, form: "Form"
 ) -> None:
     """Refuses tensors that no kernel takes. Heads follow positions."""
     for name, tensor in {"q": q, "k": k, "v": v, **optional}.items():
@@ -363,10 +367,12 @@ def _check(
     _check_shape("k", k, (batch, tokens, k.shape[2], key_dim))
     _check_shape("v", v, (batch, tokens, v.shape[2], v.shape[3]))
     rows = (batch, tokens, heads)
+    features = form.random_features or key_dim
+    columns = v.shape[3] + (form.normalizer_eps is not None)
     for name, shapes in (
-        ("g", ((heads,), rows, (*rows, key_dim))),
+        ("g", ((heads,), rows, (*rows, features))),
         ("beta", (rows,)),
-        ("initial_state", ((sequences, heads, key_dim, v.shape[3] + is_normalized),)),
+        ("initial_state", ((sequences, heads, features, columns),)),
     ):
         tensor = optional.get(name)
         if tensor is not None:
@@ -379,7 +385,10 @@ class Form(NamedTuple):
     feature: str = ""
     normalizer_eps: Optional[float] = None
     local_block: Optional[int] = None
+    random_features: Optional[int] = None
     key_lengths: Optional[Tensor] = None
+    #: The seed of random features: one torch.int64.
+    seed: Optional[Tensor] = None
 
 
 def _check_form(form: Form, q: Tensor, beta: Optional[Tensor], cu_seqlens: Optional[Tensor], has_states: bool) -> None:
@@ -479,6 +488,7 @@ def _call(
     key_lengths: Optional[Tensor] = None,
     sequences: Optional[Tensor] = None,
     in_place: bool = False,
+    seed: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
     """One call of the operator; heads follow positions."""
     heads = max(q.shape[2], v.shape[2])
@@ -495,7 +505,7 @@ def _call(
     key_lengths, sequences = (
         None if tensor is None else _to_int32(tensor).contiguous() for tensor in (key_lengths, sequences)
     )
-    tensors = (q, k, v, g, beta, initial_state, key_lengths, sequences)
+    tensors = (q, k, v, g, beta, initial_state, key_lengths, sequences, seed)
     if in_place:
         causal, scale, chunk, _, *form = parameters
         out, state = torch.ops.attn.linear_attention_(*tensors, causal, scale, chunk, *form), initial_state
@@ -543,15 +553,14 @@ def attend_linearly(
             is_packed = causal and form.local_block is None
             lengths = None if is_packed else _read_lengths(cu_seqlens, q)
     optional = {"g": g, "beta": beta, "initial_state": initial_state}
-    is_normalized = form.normalizer_eps is not None
     is_whole = cu_seqlens is None or q.dim() != 4
-    _check(q, k, v, optional, q.shape[0] if is_whole else len(cu_seqlens) - 1, is_normalized)
-    parameters = (causal, scale, chunk_size, output_final_state, *form[:3])
+    _check(q, k, v, optional, q.shape[0] if is_whole else len(cu_seqlens) - 1, form)
+    parameters = (causal, scale, chunk_size, output_final_state, *form[:4])
     if inplace_final_state:
         _check_in_place(initial_state, (q, k, v, g, beta))
     if lengths is None:
         sequences = cu_seqlens if is_packed else None
-        further = (form.key_lengths, sequences, inplace_final_state)
+        further = (form.key_lengths, sequences, inplace_final_state, form.seed)
         out, state = _call(q, k, v, g, beta, initial_state, parameters, ranks, *further)
         return out, state if output_final_state or inplace_final_state else None
     # Each sequence is a call.
@@ -561,7 +570,8 @@ def attend_linearly(
         else tensor.split(lengths, dim=1)
         for tensor in (q, k, v, g, beta)
     ]  # fmt: skip
-    results = [_call(*tensors, parameters, in_place=inplace_final_state) for tensors in zip(*rows, states)]
+    named = dict(in_place=inplace_final_state, seed=form.seed)
+    results = [_call(*tensors, parameters, **named) for tensors in zip(*rows, states)]
     out = torch.cat([result[0] for result in results], dim=1)
     if inplace_final_state:
         return out, initial_state
@@ -640,6 +650,29 @@ def prepare_rows(
     return _apply_feature(feature, "q", q), _apply_feature(feature, "k", k), scale, ""
 
 
+def prepare_random_features(
+    feature: Feature, number: Optional[int], seed: Union[None, int, Tensor], device: torch.device
+) -> Tuple[Optional[int], Optional[Tensor]]:
+    """The number of random features and their seed, if ``feature`` is "random"."""
+    if feature != RANDOM_FEATURE:
+        for name, given in (("random_features", number), ("feature_seed", seed)):
+            if given is not None:
+                raise AttnError(f"{name} needs feature={RANDOM_FEATURE!r}")
+        return None, None
+    if not hasattr(number, "__index__") or not 1 <= number <= MAX_RANDOM_FEATURES:
+        raise AttnError(f"random_features is {number}; it must be a whole number from 1 to {MAX_RANDOM_FEATURES}")
+    if isinstance(seed, Tensor):
+        if seed.dtype != torch.int64 or seed.numel() != 1 or seed.device != device:
+            raise AttnError(
+                f"feature_seed has the shape {tuple(seed.shape)} and the dtype {seed.dtype} on {seed.device}, expected "
+                f"one torch.int64 on {device}"
+            )
+        return number, seed.reshape(())
+    if not hasattr(seed, "__index__") or not -(1 << 63) <= seed < 1 << 64:
+        raise AttnError(f"feature_seed is {seed}; it must be a whole number of 64 bits, or a tensor of one")
+    return number, torch.tensor(seed - (1 << 64) if seed >= 1 << 63 else seed, dtype=torch.int64, device=device)
+
+
 def _choose_log_decay(**given: Optional[Tensor]) -> Optional[Tensor]:
     """The log-decays that are there, by one of their names."""
     names = [name for name, tensor in given.items() if tensor is not None]
@@ -670,6 +703,8 @@ def linear_attention(
     causal: bool = True,
     chunk_size: int = 64,
     feature: Feature = None,
+    random_features: Optional[int] = None,
+    feature_seed: Union[None, int, Tensor] = None,
     normalize: bool = False,
     eps: float = 1e-6,
     block: Optional[int] = None,
@@ -692,6 +727,10 @@ def linear_attention(
 
     ``feature`` is a feature map of queries and keys: "elu" (plus one), "relu", "exp" or "softmax" (of each row), which
     kernels apply, or a function of tensors such as ``RandomFeatures``, which torch applies to ``q`` and to ``k``.
+    "random" are ``random_features`` positive random features (Performer), which kernels compute from
+    ``feature_seed``, a number or a torch.int64 tensor of one: ``exp(W x - dot(x, x) / 2) / sqrt(random_features)`` of
+    ``x = rows / key_dim^0.25``, with normally distributed ``W`` that depends on the seed alone. States have a row, and
+    elements of ``g``, for each of them.
     ``normalize`` divides outputs by ``eps`` plus the sum of their scores: ``v`` replaced by ones. States have this sum
     as a further column, the last one. A token sees tokens of its ``block`` of that many tokens, the first
     ``key_lengths[b]`` tokens, or tokens of its sequence in ``cu_seqlens``. ``use_qk_l2norm_in_kernel`` gives ``q`` and
@@ -706,7 +745,8 @@ def linear_attention(
     """
     g = _choose_log_decay(g=g, g_gamma=g_gamma, gk=gk)
     q, k, scale, name = prepare_rows(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
-    form = Form(name, eps if normalize else None, block, key_lengths)
+    number, seed = prepare_random_features(feature, random_features, feature_seed, q.device)
+    form = Form(name, eps if normalize else None, block, number, key_lengths, seed)
     return attend_linearly(
         "", q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size, form,
         inplace_final_state,
@@ -732,6 +772,8 @@ def gated_delta_rule(
     cu_seqlens: Optional[Tensor] = None,
     chunk_size: int = 64,
     feature: Feature = None,
+    random_features: Optional[int] = None,
+    feature_seed: Union[None, int, Tensor] = None,
     block: Optional[int] = None,
     key_lengths: Optional[Tensor] = None,
     head_first: bool = False,
@@ -745,6 +787,7 @@ def gated_delta_rule(
     check_delta_rule(beta)
     return linear_attention(
         q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens=cu_seqlens, chunk_size=chunk_size,
-        feature=feature, block=block, key_lengths=key_lengths, head_first=head_first,
+        feature=feature, random_features=random_features, feature_seed=feature_seed, block=block,
+        key_lengths=key_lengths, head_first=head_first,
         use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, inplace_final_state=inplace_final_state,
     )  # fmt: skip

@@ -165,7 +165,7 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     | feature map | `phi(x)` |
     |---|---|
     | Katharopoulos et al. 2020 | `elu(x) + 1` |
-    | Performer (Choromanski et al. 2021, arXiv:2009.14794) | `exp(W x - dot(x, x) / 2) / sqrt(Dk')`, `W` random |
+    | Performer (Choromanski et al. 2021, arXiv:2009.14794) | `exp(W x - dot(x, x) / 2) / sqrt(Dk')`, `W` random, perhaps from a seed (docs/rng.md) |
     | Shen et al. 2018 (arXiv:1812.01243) | a softmax over the elements of `x` |
 
     ```mlir
