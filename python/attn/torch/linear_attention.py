@@ -18,6 +18,7 @@ from attn.builder import FEATURES, MAX_RANDOM_FEATURES, MAX_SCALE, RANDOM_FEATUR
 from attn.compiler import compile
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.checks import check_arguments, convert_by_autocast, with_unit_stride
+from attn.torch.fla_arguments import check_names, prepare_arguments, restore_states
 from attn.torch.kernels import (
     _NAMES,
     Binding,
@@ -712,6 +713,7 @@ def linear_attention(
     head_first: bool = False,
     use_qk_l2norm_in_kernel: bool = False,
     inplace_final_state: bool = False,
+    **fla_core: Any,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Linear attention, whose keys and values become a state of fixed size.
 
@@ -734,7 +736,7 @@ def linear_attention(
     ``normalize`` divides outputs by ``eps`` plus the sum of their scores: ``v`` replaced by ones. States have this sum
     as a further column, the last one. A token sees tokens of its ``block`` of that many tokens, the first
     ``key_lengths[b]`` tokens, or tokens of its sequence in ``cu_seqlens``. ``use_qk_l2norm_in_kernel`` gives ``q`` and
-    ``k`` unit length first.
+    ``k`` unit length first. ``fla_core`` are further arguments of fla-core, see ``attn.torch.fla_arguments``.
 
     Returns the output and the state after the last position, or None without ``output_final_state``. Without
     ``causal`` each position sees the last state. ``cu_seqlens`` is read where kernels run, unless there is a ``block``
@@ -744,13 +746,17 @@ def linear_attention(
     ``cu_seqlens`` may have written it.
     """
     g = _choose_log_decay(g=g, g_gamma=g_gamma, gk=gk)
+    g, beta, initial_state, is_value_first = prepare_arguments(
+        "linear_attention", fla_core, g, beta, initial_state, cu_seqlens, inplace_final_state
+    )
     q, k, scale, name = prepare_rows(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
     number, seed = prepare_random_features(feature, random_features, feature_seed, q.device)
     form = Form(name, eps if normalize else None, block, number, key_lengths, seed)
-    return attend_linearly(
+    result = attend_linearly(
         "", q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size, form,
         inplace_final_state,
     )  # fmt: skip
+    return restore_states(result, is_value_first)
 
 
 def check_delta_rule(beta: Optional[Tensor]) -> None:
@@ -770,6 +776,7 @@ def gated_delta_rule(
     output_final_state: bool = False,
     *,
     cu_seqlens: Optional[Tensor] = None,
+    gk: Optional[Tensor] = None,
     chunk_size: int = 64,
     feature: Feature = None,
     random_features: Optional[int] = None,
@@ -779,15 +786,17 @@ def gated_delta_rule(
     head_first: bool = False,
     use_qk_l2norm_in_kernel: bool = False,
     inplace_final_state: bool = False,
+    **fla_core: Any,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Gated DeltaNet (``g`` of ``[batch, positions, heads]``), Kimi delta attention (``g`` also has the key head dim)
     and DeltaNet (``g`` is None): ``linear_attention`` with ``beta``. ``chunk_gated_delta_rule``, ``chunk_kda`` and
     ``chunk_delta_rule`` of fla-core have these arguments, too. Keys are taken as they are, unless
     ``use_qk_l2norm_in_kernel`` gives them unit length."""
     check_delta_rule(beta)
+    check_names("gated_delta_rule", fla_core)
     return linear_attention(
-        q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens=cu_seqlens, chunk_size=chunk_size,
+        q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens=cu_seqlens, gk=gk, chunk_size=chunk_size,
         feature=feature, random_features=random_features, feature_seed=feature_seed, block=block,
         key_lengths=key_lengths, head_first=head_first,
-        use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, inplace_final_state=inplace_final_state,
+        use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, inplace_final_state=inplace_final_state, **fla_core,
     )  # fmt: skip
