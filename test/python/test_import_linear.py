@@ -240,11 +240,95 @@ def test_lengths_that_vary():
         return (q @ k.transpose(-1, -2)).tril() @ v
 
     length = torch.export.Dim("length", min=2, max=512)
-    # Decomposed, the mask is a comparison of positions, which is not known.
     shapes = (({2: length},) * 3,)
-    found = check(Function(forward), tensors(), calls=1, decomposed=(False,), dynamic_shapes=shapes)
+    found = check(Function(forward), tensors(), calls=1, dynamic_shapes=shapes)
     inputs = tensors(tokens=77)
     torch.testing.assert_close(found(*inputs), forward(None, *inputs), rtol=1e-4, atol=1e-4)
+
+
+def masked_by_ones(self, q, k, v):
+    mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).triu(1)
+    return (q @ k.transpose(-1, -2)).masked_fill(mask, 0) @ v
+
+
+def masked_by_positions(self, q, k, v):
+    position = torch.arange(q.shape[-2], device=q.device)
+    return (q @ k.transpose(-1, -2)).masked_fill(position[None] > position[:, None], 0) @ v
+
+
+def masked_by_difference(self, q, k, v):
+    position = torch.arange(q.shape[-2], device=q.device)
+    is_kept = position[:, None] - position[None] + 1 > 0
+    return torch.where(is_kept, q @ k.transpose(-1, -2), 0) @ v
+
+
+@pytest.mark.parametrize("function", [masked_by_ones, masked_by_positions, masked_by_difference])
+def test_masks_of_lengths_that_vary(function):
+    length = torch.export.Dim("length", min=16, max=512)
+    found = check(Function(function), tensors(), calls=1, dynamic_shapes=(({2: length},) * 3,))
+    for tokens in (17, 77):
+        inputs = tensors(tokens=tokens)
+        expected = function(None, *[x.double() for x in inputs])
+        torch.testing.assert_close(found(*inputs).double(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("least, most", [(0, 50), (0, 5000), (1, 1 << 20), (-1, 1 << 20)])
+def test_other_masks_of_lengths_that_vary_are_left(least, most):
+    """Windows, also ones that are longer than most sequences, and masks with another diagonal."""
+
+    def forward(self, q, k, v):
+        position = torch.arange(q.shape[-2])
+        distance = position[:, None] - position[None]
+        return (q @ k.transpose(-1, -2)).masked_fill((distance < least) | (distance > most), 0) @ v
+
+    length = torch.export.Dim("length", min=16, max=512)
+    found = export(Function(forward), tensors(), decomposed=False, dynamic_shapes=(({2: length},) * 3,))
+    assert count(found, linear) == 0 and "not known to be the causal one" in found.meta["attn_left"][0]
+    torch.testing.assert_close(found(*tensors()), forward(None, *tensors()))
+
+
+@pytest.mark.parametrize("is_clamped", [False, True])
+def test_decays_of_all_pairs_below_a_mask(is_clamped):
+    """The mask drops later keys, whose decays may be any numbers."""
+    distance = torch.arange(TOKENS)[:, None] - torch.arange(TOKENS)
+    decay = (torch.tensor([-0.1, -0.2, 0.0])[:, None, None] * distance).exp()
+    decay = decay.clamp(max=1.0) if is_clamped else decay
+
+    def forward(self, q, k, v):
+        return ((q @ k.transpose(-1, -2)) * self.decay).tril() @ v
+
+    def masked(self, q, k, v):
+        return (q @ k.transpose(-1, -2)).tril() * self.decay @ v
+
+    for function in (forward, masked):
+        check(Function(function, decay=decay), tensors(), calls=1)
+
+
+def twice_with_mask(self, q, k, v):
+    q, k = q.relu() + 1e-3, k.relu() + 1e-3
+    out = (q @ k.transpose(-1, -2) * self.mask) @ v
+    return out / ((q @ k.transpose(-1, -2) * self.mask).sum(-1, keepdim=True) + 1e-6)
+
+
+def twice_by_tril(self, q, k, v):
+    out = (F.relu(q) @ F.relu(k).transpose(-1, -2)).tril() @ v
+    return out / ((F.relu(q) @ F.relu(k).transpose(-1, -2)).tril().sum(-1, keepdim=True) + 1.0)
+
+
+@pytest.mark.parametrize("function", [twice_with_mask, twice_by_tril])
+def test_scores_that_are_computed_twice(function):
+    """For the output and for its normaliser."""
+    check(Function(function, mask=causal()), tensors(), calls=2)
+
+
+def test_scores_of_other_operands_are_left():
+    """The sum adds up scores of other keys."""
+
+    def forward(self, q, k, v):
+        out = (q.relu() @ k.relu().transpose(-1, -2)).tril() @ v
+        return out / ((q.relu() @ k.exp().transpose(-1, -2)).tril().sum(-1, keepdim=True) + 1.0)
+
+    check(Function(forward), tensors(), calls=1, has_scores=True)
 
 
 def test_gradients():

@@ -48,6 +48,18 @@ _MOVES = (*_VIEWS, *_EXPANDS, *_SQUEEZES, *_PERMUTATIONS)
 _COLUMNS_OF_SUM = 8
 # The largest head dims of kernels on GPUs, of 16 bits and of f32, and the number of which head dims are multiples.
 _MAX_HEAD_DIM_OF_GPU, _MAX_HEAD_DIM_OF_GPU_IN_F32, _HEAD_DIM_UNIT_OF_GPU = 256, 192, 8
+# Operations of masks of any number of tokens: comparisons of positions, shifted by numbers, and conditions of these.
+_POSITIONS = tuple(
+    overload
+    for name in (
+        "arange ones zeros full ones_like zeros_like full_like scalar_tensor triu tril ge gt le lt add sub where "
+        "logical_not bitwise_not logical_and bitwise_and logical_or bitwise_or lift_fresh_copy detach"
+    ).split()
+    for overload in (getattr(getattr(aten, name), one) for one in getattr(aten, name).overloads() if "out" not in one)
+)
+_COMBINATIONS = (aten.add.Tensor, aten.sub.Tensor)
+# Such a mask with numbers up to this one is evaluated for numbers of tokens beyond it.
+_MAX_SHIFT = 256
 # How far a constant may be from a power of a decay, relatively.
 _DECAY_TOLERANCE = 1e-4
 
@@ -173,6 +185,62 @@ class LinearImporter(_Importer):
 
     # Masks and decays
 
+    def is_causal(self, mask: Node, is_kept: bool, query: Node, key: Node) -> bool:
+        queries, keys = _shape(query)[-2], _shape(key)[-2]
+        if isinstance(queries, int) or str(queries) != str(keys):
+            return super().is_causal(mask, is_kept, query, key)
+        # Conditions of positions that differ by numbers are the same for all numbers of tokens beyond these.
+        shift = self.find_shift(mask, str(queries))
+        if shift is None:
+            return False
+        for tokens in (1, 2, shift + 1, 2 * shift + 3):
+            value = self.evaluate(mask, tokens, {})
+            if value.dtype != torch.bool or value.shape[-2:] != (tokens, tokens) or value.numel() != tokens * tokens:
+                return False
+            causal = torch.ones(tokens, tokens, dtype=torch.bool, device=value.device).tril()
+            if not torch.equal(value.reshape(tokens, tokens), causal if is_kept else ~causal):
+                return False
+        return True
+
+    def find_shift(self, mask: Node, length: str) -> Optional[int]:
+        """The largest number that a mask may compare a difference of positions with; None for nodes that are no mask of
+        positions, and for lengths that are not ``length``."""
+        total, pending, seen = 0, [mask], set()
+        combinations = 0
+        while pending:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node.op != "call_function":
+                return None
+            if node.target == aten.sym_size.int:
+                if str(node.meta["val"]) != length:
+                    return None
+                continue
+            if node.target not in (*_POSITIONS, *_MOVES, *_CASTS, *_COPIES):
+                return None
+            pending += node.all_input_nodes
+            # A sum of two tensors may double the numbers in them.
+            combinations += node.target in _COMBINATIONS and len(node.all_input_nodes) > 1
+            if node.target not in _MOVES:
+                for number in torch.utils._pytree.tree_leaves((node.args, node.kwargs)):
+                    if isinstance(number, (int, float)):
+                        total += abs(number)
+        shift = total * 2.0**combinations
+        return math.ceil(shift) if shift <= _MAX_SHIFT else None
+
+    def evaluate(self, node: Node, tokens: int, values: Dict[Node, Any]) -> Any:
+        """The value of a mask of positions for a number of tokens."""
+        if node.target == aten.sym_size.int:
+            return tokens
+        if node not in values:
+            args, kwargs = torch.fx.node.map_arg(
+                (node.args, node.kwargs), lambda source: self.evaluate(source, tokens, values)
+            )
+            values[node] = node.target(*args, **kwargs)
+        return values[node]
+
     def take_mask(self, mask: Node, is_kept: bool, attention: _Attention, columns: List[Tuple[Node, bool]]) -> bool:
         """Whether the mask is the causal one. Masks of keys alone become factors of these."""
         if self.is_causal(mask, is_kept, attention.query, attention.key):
@@ -185,8 +253,11 @@ class LinearImporter(_Importer):
             return False
         raise _Mismatch("the mask of scores is not known to be the causal one")
 
-    def read_constant(self, node: Node, tokens: Any, heads: int) -> Optional[Tuple[bool, Optional[Tensor]]]:
-        """Whether a constant is the causal mask, with log-decays of heads if it has any."""
+    def read_constant(
+        self, node: Node, tokens: Any, heads: int, is_masked: bool
+    ) -> Optional[Tuple[bool, Optional[Tensor]]]:
+        """Whether a constant is the causal mask, with log-decays of heads if it has any. Where scores have this mask
+        already, later keys may have any decay."""
         value = self.constant(node)
         if not isinstance(value, Tensor) or not isinstance(tokens, int):
             return None
@@ -198,6 +269,8 @@ class LinearImporter(_Importer):
             value = value[None]
         if value.dim() != 3 or value.shape[-2:] != (tokens, tokens) or value.shape[0] not in (1, heads):
             raise unknown
+        if is_masked:
+            value = value.tril()
         if not torch.equal(value.triu(1), torch.zeros_like(value)):
             raise unknown
         rates = []
@@ -268,14 +341,15 @@ class LinearImporter(_Importer):
         return node.args[0] if node.args[1] % rank == dim % rank else None
 
     def read_pair(
-        self, node: Node, attention: _Attention, columns: List[Tuple[Node, bool]]
+        self, node: Node, attention: _Attention, columns: List[Tuple[Node, bool]], is_masked: bool
     ) -> Tuple[bool, Optional[Tuple[str, Any]]]:
-        """Whether a factor of pairs masks causally, and its decay."""
+        """Whether a factor of pairs masks causally, and its decay. ``is_masked`` says whether scores have the causal
+        mask already."""
         tokens = _shape(attention.query)[-2]
         heads = _shape(attention.query)[1] if len(_shape(attention.query)) == 4 else 1
         is_causal = False
         while True:
-            constant = self.read_constant(node, tokens, heads)
+            constant = self.read_constant(node, tokens, heads, is_masked or is_causal)
             if constant is not None:
                 return constant[0] or is_causal, None if constant[1] is None else ("constant", constant[1])
             target, args = node.target, node.args
@@ -290,7 +364,7 @@ class LinearImporter(_Importer):
                 node = args[1 if is_kept else 2]
             elif target == aten.mul.Tensor and any(self.constant(arg) is not None for arg in args):
                 is_first = self.constant(args[0]) is not None
-                constant = self.read_constant(args[0 if is_first else 1], tokens, heads)
+                constant = self.read_constant(args[0 if is_first else 1], tokens, heads, is_masked or is_causal)
                 if constant is None or constant[1] is not None:
                     break
                 is_causal, node = True, args[1 if is_first else 0]
@@ -384,7 +458,7 @@ class LinearImporter(_Importer):
             elif is_inverse:
                 raise _Mismatch("scores are divided by a tensor of pairs")
             else:
-                masks, decay = self.read_pair(tensor, attention, columns)
+                masks, decay = self.read_pair(tensor, attention, columns, causal)
                 causal |= masks
                 decays += [] if decay is None else [decay]
         for tensor, _ in columns:
@@ -406,6 +480,23 @@ class LinearImporter(_Importer):
             if query.device.type == "cuda" and (dim % _HEAD_DIM_UNIT_OF_GPU or dim > largest):
                 raise _Mismatch(f"GPUs have no kernels of linear attention for the head dim {dim} in {query.dtype}")
         return _Linear(attention, node, is_sum, causal, decays, rows, columns)
+
+    def number_of(self, node: Any, numbers: Dict[Any, Any]) -> Any:
+        """What nodes with the same results have in common: they may compute it more than once."""
+        if isinstance(node, (tuple, list)):
+            return tuple(self.number_of(part, numbers) for part in node)
+        if not isinstance(node, Node):
+            return node if isinstance(node, (str, torch.dtype, torch.device)) else (type(node).__name__, repr(node))
+        if node not in numbers:
+            tags = getattr(node.target, "tags", ())
+            schema = getattr(node.target, "_schema", None)
+            is_pure = schema is not None and not schema.is_mutable and torch.Tag.nondeterministic_seeded not in tags
+            name: Any = node
+            if node.op == "call_function" and is_pure:
+                named = sorted(node.kwargs.items())
+                name = (node.target, self.number_of(node.args, numbers), self.number_of(named, numbers))
+            numbers[node] = numbers.setdefault(name, len(numbers))
+        return numbers[node]
 
     def scores_of(self, found: _Linear) -> Node:
         """The matmul of queries and keys."""
@@ -563,7 +654,10 @@ class LinearImporter(_Importer):
     def run_linear(self) -> Tuple[List[str], List[str]]:
         """Calls of ``linear`` that were made, and matmuls that were left, with reasons."""
         names, left = [], []
-        groups: Dict[Node, List[_Linear]] = {}
+        groups: Dict[Any, List[_Linear]] = {}
+        numbers: Dict[Any, Any] = {}
+        for node in self.graph.nodes:
+            self.number_of(node, numbers)
         for node in list(self.graph.nodes):
             if node.op != "call_function" or (node.target not in _CONTRACTIONS and not _is_sum_of_rows(node)):
                 continue
@@ -575,15 +669,16 @@ class LinearImporter(_Importer):
                     continue
                 found = self.match_linear(node)
                 if found is not None:
-                    groups.setdefault(self.scores_of(found), []).append(found)
+                    groups.setdefault(self.number_of(self.scores_of(found), numbers), []).append(found)
             except _Mismatch as mismatch:
                 if not _is_sum_of_rows(node):
                     left.append(f"{node.name}: {mismatch}")
-        for scores, members in groups.items():
+        for members in groups.values():
             if all(member.is_sum for member in members):
                 continue
             try:
-                self.check_users(scores, {member.matmul for member in members})
+                for member in members:
+                    self.check_users(self.scores_of(member), {other.matmul for other in members})
                 # Factors of results may be functions of a sum, which is replaced last.
                 for member in sorted(members, key=lambda member: member.is_sum):
                     names.append(self.replace_linear(member).name)
