@@ -315,6 +315,86 @@ func.func @normalised(%q: tensor<3x40x16xf32>, %k: tensor<3x40x16xf32>, %v: tens
 
 // -----
 
+// Scores of the sum that are computed once more.
+
+#qk_q = affine_map<(b, i, j, d) -> (b, i, d)>
+#qk_k = affine_map<(b, i, j, d) -> (b, j, d)>
+#qk_s = affine_map<(b, i, j, d) -> (b, i, j)>
+#all = affine_map<(b, i, j) -> (b, i, j)>
+#kept = affine_map<(b, i, j) -> (b, i, 0)>
+
+// CHECK-LABEL: func.func @twice(
+// CHECK-NOT:     tensor<3x40x40xf32>
+// CHECK:         attn.linear_attention ins({{.*}} : tensor<1x3x40x16xf32>, tensor<1x3x40x16xf32>, tensor<1x1x40x8xf32>)
+// CHECK-SAME:        causal scale(1.000000e+00) -> tensor<1x3x40x8xf32>
+// CHECK-NOT:     tensor<3x40x40xf32>
+// CHECK:         attn.linear_attention ins({{.*}} : tensor<1x3x40x16xf32>, tensor<1x3x40x16xf32>, tensor<1x3x40x16xf32>)
+// CHECK-SAME:        causal scale(1.000000e+00) -> tensor<1x3x40x16xf32>
+// CHECK-NOT:     tensor<3x40x40xf32>
+// CHECK:         return
+func.func @twice(%q: tensor<3x40x16xf32>, %k: tensor<3x40x16xf32>, %v: tensor<3x40x16xf32>)
+    -> tensor<3x40x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %eps = arith.constant 1.0e-6 : f32
+  %least = arith.constant 0.001 : f32
+  %fe = tensor.empty() : tensor<3x40x16xf32>
+  %pq, %pk = linalg.generic {indexing_maps = [#all, #all, #all, #all],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%q, %k : tensor<3x40x16xf32>, tensor<3x40x16xf32>) outs(%fe, %fe : tensor<3x40x16xf32>, tensor<3x40x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %out: f32, %out1: f32):
+    %0 = arith.maximumf %a, %least : f32
+    %1 = arith.maximumf %b, %least : f32
+    linalg.yield %0, %1 : f32, f32
+  } -> (tensor<3x40x16xf32>, tensor<3x40x16xf32>)
+  %e = tensor.empty() : tensor<3x40x40xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<3x40x40xf32>) -> tensor<3x40x40xf32>
+  %s = linalg.contract indexing_maps = [#qk_q, #qk_k, #qk_s] ins(%pq, %pk : tensor<3x40x16xf32>, tensor<3x40x16xf32>)
+      outs(%s0 : tensor<3x40x40xf32>) -> tensor<3x40x40xf32>
+  %w = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%s : tensor<3x40x40xf32>) outs(%e : tensor<3x40x40xf32>) {
+  ^bb0(%a: f32, %out: f32):
+    %i = linalg.index 1 : index
+    %j = linalg.index 2 : index
+    %c = arith.cmpi ule, %j, %i : index
+    %1 = arith.select %c, %a, %zero : f32
+    linalg.yield %1 : f32
+  } -> tensor<3x40x40xf32>
+  %s0_again = linalg.fill ins(%zero : f32) outs(%e : tensor<3x40x40xf32>) -> tensor<3x40x40xf32>
+  %s_again = linalg.contract indexing_maps = [#qk_q, #qk_k, #qk_s] ins(%pq, %pk : tensor<3x40x16xf32>, tensor<3x40x16xf32>)
+      outs(%s0_again : tensor<3x40x40xf32>) -> tensor<3x40x40xf32>
+  %w_again = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%s_again : tensor<3x40x40xf32>) outs(%e : tensor<3x40x40xf32>) {
+  ^bb0(%a: f32, %out: f32):
+    %i = linalg.index 1 : index
+    %j = linalg.index 2 : index
+    %c = arith.cmpi ule, %j, %i : index
+    %1 = arith.select %c, %a, %zero : f32
+    linalg.yield %1 : f32
+  } -> tensor<3x40x40xf32>
+  %re = tensor.empty() : tensor<3x40x1xf32>
+  %r0 = linalg.fill ins(%zero : f32) outs(%re : tensor<3x40x1xf32>) -> tensor<3x40x1xf32>
+  %r = linalg.generic {indexing_maps = [#all, #kept], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%w_again : tensor<3x40x40xf32>) outs(%r0 : tensor<3x40x1xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %0 = arith.addf %a, %acc : f32
+    linalg.yield %0 : f32
+  } -> tensor<3x40x1xf32>
+  %p = linalg.generic {indexing_maps = [#all, #kept, #all], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%w, %r : tensor<3x40x40xf32>, tensor<3x40x1xf32>) outs(%e : tensor<3x40x40xf32>) {
+  ^bb0(%a: f32, %n: f32, %out: f32):
+    %0 = arith.addf %n, %eps : f32
+    %1 = arith.divf %a, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<3x40x40xf32>
+  %oe = tensor.empty() : tensor<3x40x16xf32>
+  %o0 = linalg.fill ins(%zero : f32) outs(%oe : tensor<3x40x16xf32>) -> tensor<3x40x16xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<3x40x40xf32>, tensor<3x40x16xf32>)
+      outs(%o0 : tensor<3x40x16xf32>) -> tensor<3x40x16xf32>
+  return %o : tensor<3x40x16xf32>
+}
+
+// -----
+
 // Without a mask; padding of keys, and the normaliser after the second matmul.
 
 #qk_q = affine_map<(b, h, i, j, d) -> (b, h, i, d)>
