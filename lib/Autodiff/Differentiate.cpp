@@ -172,8 +172,9 @@ static void returnGradients(OpBuilder &builder, func::FuncOp combined,
     Value argument = combined.getArgument(number);
     Value gradient = state.getGradient(argument);
     if (!gradient)
-      gradient = emitZeros(builder, combined.getLoc(), argument,
-                           getElementTypeOrSelf(argument.getType()));
+      gradient =
+          emitZeros(builder, combined.getLoc(), argument,
+                    getElementTypeOrSelf(getGradientType(argument.getType())));
     results.push_back(gradient);
   }
   terminator->setOperands(results);

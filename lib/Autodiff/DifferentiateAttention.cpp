@@ -669,7 +669,7 @@ private:
     }
     SmallVector<Value> inits;
     for (Value operand : {query, keys, values}) {
-      Type element = getElementTypeOrSelf(operand);
+      Type element = getElementTypeOrSelf(getGradientType(operand.getType()));
       // Rows that belong to no sequence have a gradient of 0.
       if (attention.getAddressing().isListed())
         inits.push_back(emitZeros(builder, loc, operand, element));

@@ -156,7 +156,7 @@ LogicalResult OperandGradient::chooseSizes() {
     llvm::append_range(reassociation.back(),
                        llvm::seq<int64_t>(nextDim, wantedType.getRank()));
   wantedMap = wantedMap.dropZeroResults();
-  Type element = wantedType.getElementType();
+  Type element = getElementTypeOrSelf(getGradientType(wantedType));
   isSummed = wantedMap.getNumResults() != op.getNumLoops();
   sumType = isSummed && element.getIntOrFloatBitWidth() < 32
                 ? builder.getF32Type()
@@ -333,16 +333,23 @@ struct LinalgModel
 // tensor
 //===----------------------------------------------------------------------===//
 
+/// `getGradientType` of a tensor.
+static RankedTensorType getGradientTensor(RankedTensorType type) {
+  return cast<RankedTensorType>(getGradientType(type));
+}
+
 /// The gradient of the source of `op`, where its result has `gradient`.
 static Value emitSourceGradient(OpBuilder &builder, tensor::CastOp op,
                                 Value gradient) {
-  return tensor::CastOp::create(builder, op.getLoc(), op.getSource().getType(),
+  return tensor::CastOp::create(builder, op.getLoc(),
+                                getGradientType(op.getSource().getType()),
                                 gradient);
 }
 
 static Value emitSourceGradient(OpBuilder &builder, tensor::ExpandShapeOp op,
                                 Value gradient) {
-  return tensor::CollapseShapeOp::create(builder, op.getLoc(), op.getSrcType(),
+  return tensor::CollapseShapeOp::create(builder, op.getLoc(),
+                                         getGradientType(op.getSrcType()),
                                          gradient, op.getReassociation());
 }
 
@@ -350,7 +357,8 @@ static Value emitSourceGradient(OpBuilder &builder, tensor::CollapseShapeOp op,
                                 Value gradient) {
   Location loc = op.getLoc();
   return tensor::ExpandShapeOp::create(
-      builder, loc, op.getSrcType(), gradient, op.getReassociationIndices(),
+      builder, loc, getGradientType(op.getSrcType()), gradient,
+      op.getReassociationIndices(),
       tensor::getMixedSizes(builder, loc, op.getSrc()));
 }
 
@@ -358,7 +366,7 @@ static Value emitSourceGradient(OpBuilder &builder, tensor::ExtractSliceOp op,
                                 Value gradient) {
   Location loc = op.getLoc();
   Value zeros = emitZeros(builder, loc, op.getSource(),
-                          op.getSourceType().getElementType());
+                          getElementTypeOrSelf(getGradientType(op.getType())));
   return tensor::InsertSliceOp::create(builder, loc, gradient, zeros,
                                        op.getMixedOffsets(), op.getMixedSizes(),
                                        op.getMixedStrides());
@@ -388,14 +396,15 @@ struct InsertSliceModel
     Value gradient = state.getGradient(insert.getResult());
     if (state.isActive(insert.getSource())) {
       Value source = tensor::ExtractSliceOp::create(
-          builder, loc, insert.getSourceType(), gradient,
+          builder, loc, getGradientTensor(insert.getSourceType()), gradient,
           insert.getMixedOffsets(), insert.getMixedSizes(),
           insert.getMixedStrides());
       state.addGradient(builder, loc, insert.getSource(), source);
     }
     if (state.isActive(insert.getDest())) {
-      Value zeros = emitZeros(builder, loc, insert.getSource(),
-                              insert.getSourceType().getElementType());
+      Value zeros =
+          emitZeros(builder, loc, insert.getSource(),
+                    getGradientTensor(insert.getType()).getElementType());
       Value dest = tensor::InsertSliceOp::create(
           builder, loc, zeros, gradient, insert.getMixedOffsets(),
           insert.getMixedSizes(), insert.getMixedStrides());
@@ -421,12 +430,13 @@ struct ConcatModel
       SmallVector<OpFoldResult> sizes =
           tensor::getMixedSizes(builder, loc, input);
       if (state.isActive(input))
-        state.addGradient(builder, loc, input,
-                          tensor::ExtractSliceOp::create(
-                              builder, loc,
-                              cast<RankedTensorType>(input.getType()),
-                              state.getGradient(concat.getResult()), offsets,
-                              sizes, strides));
+        state.addGradient(
+            builder, loc, input,
+            tensor::ExtractSliceOp::create(
+                builder, loc,
+                getGradientTensor(cast<RankedTensorType>(input.getType())),
+                state.getGradient(concat.getResult()), offsets, sizes,
+                strides));
       offsets[dim] = addSizes(builder, loc, offsets[dim], sizes[dim]);
     }
     return success();
@@ -461,8 +471,8 @@ struct PadModel
     SmallVector<OpFoldResult> strides(pad.getSourceType().getRank(),
                                       builder.getIndexAttr(1));
     Value gradient = tensor::ExtractSliceOp::create(
-        builder, loc, pad.getSourceType(), state.getGradient(pad.getResult()),
-        pad.getMixedLowPad(),
+        builder, loc, getGradientTensor(pad.getSourceType()),
+        state.getGradient(pad.getResult()), pad.getMixedLowPad(),
         tensor::getMixedSizes(builder, loc, pad.getSource()), strides);
     state.addGradient(builder, loc, pad.getSource(), gradient);
     return success();

@@ -71,6 +71,9 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createAttnDecomposeLinearAttentionPass());
   pm.addPass(createAttnPadSequencesPass());
   pm.addPass(createAttnDecomposeQuantizePass());
+  AttnWidenFloat8GradientsPassOptions widen;
+  widen.target = options.target;
+  pm.addPass(createAttnWidenFloat8GradientsPass(widen));
   // Operations that targets have no instructions or functions for.
   pm.addPass(createAttnExpandPowersPass());
   pm.addPass(createAttnDefineDivisionsPass());

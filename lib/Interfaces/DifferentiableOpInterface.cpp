@@ -45,6 +45,15 @@ void GradientState::propagateActivity(Operation *op) {
       setActive(result);
 }
 
+Type attn::getGradientType(Type type) {
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+  if (!element || element.getWidth() > 8)
+    return type;
+  Type f32 = Float32Type::get(type.getContext());
+  auto shaped = dyn_cast<ShapedType>(type);
+  return shaped ? Type(shaped.clone(f32)) : f32;
+}
+
 Value attn::emitFilled(OpBuilder &builder, Location loc, Value like,
                        TypedAttr value) {
   Value init = tensor::EmptyOp::create(
@@ -107,8 +116,9 @@ void GradientState::addGradient(OpBuilder &builder, Location loc, Value value,
   if (!isActive(value))
     return;
   if (isa<TensorType>(value.getType()))
-    gradient = convertFloat(builder, loc, gradient,
-                            getElementTypeOrSelf(value.getType()));
+    gradient =
+        convertFloat(builder, loc, gradient,
+                     getElementTypeOrSelf(getGradientType(value.getType())));
   Value &sum = gradients[value];
   sum = sum ? addUp(builder, loc, sum, gradient) : gradient;
 }
@@ -120,7 +130,7 @@ LogicalResult GradientState::addElementGradient(OpBuilder &builder,
   if (!isActive(tensor))
     return success();
   Location loc = op->getLoc();
-  Type element = getElementTypeOrSelf(tensor.getType());
+  Type element = getElementTypeOrSelf(getGradientType(tensor.getType()));
   Value zeros =
       emitFilled(builder, loc, tensor, builder.getFloatAttr(element, 0));
   gradient = convertFloat(builder, loc, gradient, element);

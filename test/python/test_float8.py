@@ -395,7 +395,7 @@ ERRORS = [
         "it must be torch.bool, that of the output (torch.bfloat16) or torch.float32",
     ),
     (
-        lambda: sdpa(X.clone().requires_grad_(), NARROW, NARROW),
+        lambda: sdpa(X, NARROW.clone().requires_grad_(), NARROW),
         "key has the dtype torch.float8_e4m3fn, for which there are no gradients",
     ),
     (lambda: attn.Attention("f8E5M2", 4, 4, 64), "out_dtype is '' and dtype 'f8E5M2'; it must be bf16 or f16 or f32"),
@@ -418,8 +418,8 @@ def test_errors(number):
     "target, options, text",
     [
         ("sm_80", {"dtype": "f8E4M3FN", "out_dtype": "bf16"}, "element type on sm_80 must be bf16, f16 or f32"),
-        ("sm_80", {"dtype": "f32", "key_dtype": "f8E5M2"}, "cannot convert keys and values of 'f8E5M2' to 'f32'"),
         ("sm_90a", {"dtype": "f8E5M2", "out_dtype": "f16"}, "element type on sm_90a must be bf16, f16, f32 or f8E4M3FN"),
+        ("sm_80", {"dtype": "f32", "key_dtype": "f8E5M2"}, "cannot convert keys and values of 'f8E5M2' to 'f32'"),
         ("sm_90a", {"dtype": "f32", "key_dtype": "f8E4M3FN"}, "cannot convert keys and values of 'f8E4M3FN' to 'f32'"),
     ],
 )

@@ -122,6 +122,17 @@ func.func @f(%q: tensor<1x4x512x64xDTYPE>) -> tensor<1x4x512x64xbf16> {
 }"""
 FLOAT8_KEYS = FLOAT8.replace("%q, %q, %q : tensor<1x4x512x64xDTYPE>", "%e, %q, %q : tensor<1x4x512x64xbf16>")
 
+FLOAT8_GRADIENT = """
+!g = tensor<1x4x512x64xDTYPE>
+!f = tensor<1x4x512x64xf32>
+!o = tensor<1x4x512x64xbf16>
+func.func @f(%q: !g, %o: !o, %lse: tensor<1x4x512xf32>, %do: !g) -> (!f, !f, !f) {
+  %e = tensor.empty() : !f
+  %r:3 = attn.attention_grad ins(%q, %q, %q, %o, %lse, %do : !g, !g, !g, !o, tensor<1x4x512xf32>, !g)
+      outs(%e, %e, %e : !f, !f, !f) -> !f, !f, !f
+  return %r#0, %r#1, %r#2 : !f, !f, !f
+}"""
+
 # {row: [(module, whether its gradient is compiled, too)]}
 MODULES = {
     "attention (`attn.attention`)": [(attention("mask(#attn.causal)"), False)],
@@ -131,6 +142,7 @@ MODULES = {
     "quantization to 8 bits (`attn.quantize`)": [(QUANTIZE, False)],
     "8-bit queries, keys and values": [(FLOAT8, False)],
     "8-bit keys and values, with wider queries": [(FLOAT8_KEYS, False)],
+    "8-bit queries, keys and values in gradients (`attn.attention_grad`)": [(FLOAT8_GRADIENT, False)],
     "KV caches with lengths, contiguous and paged": [(LENGTHS, False), (PAGED, False)],
     "packed queries of sequences in KV caches (chunked prefill)": [(PACKED_QUERIES, False)],
     "appends to KV caches, with rotary position embedding": [(APPEND, False)],

@@ -67,7 +67,8 @@ def AttnDifferentiatePass : Attn_Pass<"attn-differentiate", "::mlir::ModuleOp"> 
     ```
 
     `dresults` are the gradients of all results that are tensors of floats, `dargs`
-    the gradients of the selected arguments. A gradient has the type of its value.
+    the gradients of the selected arguments. A gradient has the type of its value, or
+    f32 where the value has 8 bits.
     `saved` are the values of the forward function that the backward function uses,
     such as the log-sum-exp of attention; sizes, constants and empty tensors are
     recomputed instead. A pair suits frameworks that keep tensors between the forward

@@ -69,6 +69,10 @@ private:
 /// of them.
 bool isDifferentiableType(Type type);
 
+/// The type of the gradient of a value of `type`: f32, or a tensor of f32,
+/// where elements have 8 bits, and `type` otherwise.
+Type getGradientType(Type type);
+
 /// Emits a tensor of `like`'s shape that holds `value` everywhere.
 Value emitFilled(OpBuilder &builder, Location loc, Value like, TypedAttr value);
 

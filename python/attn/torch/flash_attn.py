@@ -12,10 +12,10 @@ from torch import Tensor
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.alibi import check_slopes, write_score_mod
 from attn.torch.checks import check_arguments, check_pages, drop_all, refuse_gradients, with_unit_stride
-from attn.torch.descale import descale
 from attn.torch.kernels import Kind
 from attn.torch.ops import attend
 from attn.torch.sdpa import make_kind, write_flash_mask
+from attn.torch.straight_through import QuantizeGradient, Sources, attend_scaled, move_sources
 
 #: The output, or with ``return_attn_probs`` output, log-sum-exp and None.
 Result = Union[Tensor, Tuple[Tensor, Tensor, None]]
@@ -55,12 +55,15 @@ def flash_attn_func(
     q_descale: Optional[Tensor] = None,
     k_descale: Optional[Tensor] = None,
     v_descale: Optional[Tensor] = None,
+    straight_through: Optional[Sources] = None,
+    quantize_dout: Optional[QuantizeGradient] = None,
 ) -> Result:
     """Computes what ``flash_attn_func`` of the package flash-attn does: attention of queries
     ``[batch, queries, heads, head dim]`` with keys and values ``[batch, keys, key heads, head dim]``.
 
     Tensors of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2`` are multiplied by scales ``[batch, key heads]``,
-    ``torch.float32``, or one for all, as in FlashAttention-3. The output is ``torch.bfloat16`` then, without gradients.
+    ``torch.float32``, or one for all, as in FlashAttention-3. The output is ``torch.bfloat16`` then. Gradients are as
+    in ``sdpa``, with ``straight_through`` and ``quantize_dout``, which gets ``[batch, heads, queries, head dim]``.
 
     ``causal`` and ``window_size``, the number of keys before and after a query that it attends to, -1 for all, put the
     last query at the last key. ``softcap`` keeps scaled scores below a number, 0 for none. ``alibi_slopes``
@@ -78,8 +81,10 @@ def flash_attn_func(
     score_mod = write_score_mod(softcap, alibi_slopes, shift)
     kind = _make_kind(write_flash_mask(causal, window_size), softmax_scale, score_mod, dropout_p, deterministic)
     query, key, value = (with_unit_stride(x, name).transpose(1, 2) for x, name in ((q, "q"), (k, "k"), (v, "v")))
-    kind, captures = descale(kind, captures, query, key, value, (q_descale, k_descale, v_descale))
-    out, lse = attend(query, key, value, captures, kind, return_attn_probs)
+    sources = move_sources(straight_through, lambda source: source.transpose(1, 2))
+    out, lse = attend_scaled(
+        query, key, value, captures, kind, return_attn_probs, (q_descale, k_descale, v_descale), sources, quantize_dout
+    )
     out = (drop_all(out) if dropout_p == 1 else out).transpose(1, 2)
     return (out, lse, None) if return_attn_probs and lse is not None else out
 
@@ -188,6 +193,9 @@ def flash_attn_varlen_func(
     return_attn_probs: bool = False,
     block_table: Optional[Tensor] = None,
     seqused_k: Optional[Tensor] = None,
+    *,
+    straight_through: Optional[Sources] = None,
+    quantize_dout: Optional[QuantizeGradient] = None,
 ) -> Result:
     """Computes what ``flash_attn_varlen_func`` of the package flash-attn does: attention of sequences that are stored
     one after another, in tensors ``[positions, heads, head dim]``.
@@ -217,6 +225,9 @@ def flash_attn_varlen_func(
         q, k, v, cu_seqlens_q, cu_seqlens_k, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
         deterministic,
     )  # fmt: skip
-    out, lse = attend(query, key, value, captures, kind, return_attn_probs)
+    sources = move_sources(straight_through, lambda source: source.transpose(0, 1)[None])
+    out, lse = attend_scaled(
+        query, key, value, captures, kind, return_attn_probs, (None, None, None), sources, quantize_dout
+    )
     out = (drop_all(out) if dropout_p == 1 else out)[0].transpose(0, 1)
     return (out, lse[0], None) if return_attn_probs and lse is not None else out

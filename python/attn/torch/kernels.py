@@ -463,7 +463,8 @@ def output_layouts(query: Tensor, value: Tensor, with_lse: bool) -> List[Layout]
 def gradient_layout(tensor: Tensor) -> Layout:
     """The layout of the gradient of a tensor."""
     shape = tuple(tensor.shape)
-    return Layout(shape, dense_like(tensor, shape) if shape else (), tensor.dtype, tensor.device)
+    dtype = torch.float32 if tensor.dtype in FLOAT8 else tensor.dtype
+    return Layout(shape, dense_like(tensor, shape) if shape else (), dtype, tensor.device)
 
 
 class _Frame:
@@ -739,12 +740,6 @@ class Plan:
 
     def __init__(self, kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]):
         description = describe_attention(kind, mode.with_lse, query, key, value, captures)
-        for name, tensor in (("query", query), ("key", key)):
-            if mode.gradients is not None and tensor.dtype in FLOAT8:
-                raise UnsupportedError(
-                    f"{name} has the dtype {tensor.dtype}, for which there are no gradients; call it under "
-                    "torch.no_grad(), or convert it"
-                )
         # As in decoding, which has kernels of its own.
         is_few = query.shape[2] == 1 or (description.key_lengths and query.shape[2] in FEW_QUERIES)
         if is_few and mode.gradients is None and not kind.sequences:

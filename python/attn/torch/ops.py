@@ -19,6 +19,7 @@ from attn.errors import AttnError, UnsupportedError
 from attn.torch import evaluate
 from attn.torch.inductor import call_directly, prepare_lowering
 from attn.torch.kernels import (
+    FLOAT8,
     Kind,
     Mode,
     Plan,
@@ -608,13 +609,23 @@ AnyPlan = Union[Plan, _PlannedCall]
 State = Union[Tensor, Row, None]
 
 
-def _find_gradients(tensors: Sequence[Tensor], captures: Sequence[Tensor]) -> Optional[Tuple[int, ...]]:
+def find_gradients(tensors: Sequence[Tensor], captures: Sequence[Tensor]) -> Optional[Tuple[int, ...]]:
     """Numbers of the captures with gradients, or None if nothing has one."""
     # Traces of torch.jit are compared with traces without gradients, and must be the same.
     is_recorded = torch.is_grad_enabled() or torch._C._get_tracing_state() is not None
     if not is_recorded or not any([_requires_grad(tensor) for tensor in (*tensors, *captures)]):
         return None
     return tuple([i for i, capture in enumerate(captures) if _requires_grad(capture)])
+
+
+def refuse_float8_gradients(*tensors: Tensor) -> None:
+    """Refuses query, key and value of 8 bits that require gradients."""
+    for name, tensor in zip(("query", "key", "value"), tensors):
+        if tensor.dtype in FLOAT8 and torch.is_grad_enabled() and _requires_grad(tensor):
+            raise UnsupportedError(
+                f"{name} has the dtype {tensor.dtype}, for which there are no gradients; pass the tensors before "
+                "rounding as straight_through, or call it under torch.no_grad()"
+            )
 
 
 def _requires_grad(tensor: Tensor) -> bool:
@@ -637,7 +648,7 @@ def make_block_mask(
         raise UnsupportedError(
             "create_block_mask needs tensors with memory; call it outside of torch.compile and torch.export"
         )
-    gradients = _find_gradients((query, key, value), captures)
+    gradients = find_gradients((query, key, value), captures)
     plan = get_plan(kind, Mode(with_lse, gradients, planned=True), query, key, value, captures)
     if plan.mask_layout is None:
         raise AttnError(
@@ -700,7 +711,9 @@ def attend(
             return results
         if _has_dual_level():
             _refuse_tangents(query, key, value, *captures)
-    gradients = _find_gradients((query, key, value), captures)
+    gradients = find_gradients((query, key, value), captures)
+    if gradients is not None:
+        refuse_float8_gradients(query, key, value)
     if is_plain(query, key, value, *captures):
         is_planned = precomputed_mask is not None and (
             may_have_block_mask(kind) or isinstance(precomputed_mask, PrecomputedBlockMask)

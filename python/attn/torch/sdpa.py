@@ -14,7 +14,6 @@ from torch import Tensor
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask, causal
 from attn.torch.checks import check_arguments, check_equal_heads, convert_by_autocast, drop_all, with_unit_stride
-from attn.torch.descale import descale
 from attn.torch.evaluate import Pairs, record_pairs
 from attn.torch.kernels import (
     FLOAT8,
@@ -30,7 +29,8 @@ from attn.torch.kernels import (
     read_mask,
     remember_plan,
 )
-from attn.torch.ops import attend, draw_row, is_observed, is_plain, run_plan, run_recent
+from attn.torch.ops import draw_row, is_observed, is_plain, run_plan, run_recent
+from attn.torch.straight_through import QuantizeGradient, Sources, attend_scaled, move_sources
 from attn.trace import capture_type
 
 #: Torch aligns causal masks to the first query and key.
@@ -250,6 +250,8 @@ def sdpa(
     q_descale: Optional[Tensor] = None,
     k_descale: Optional[Tensor] = None,
     v_descale: Optional[Tensor] = None,
+    straight_through: Optional[Sources] = None,
+    quantize_dout: Optional[QuantizeGradient] = None,
     return_lse: bool = False,
     deterministic: bool = False,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
@@ -287,7 +289,11 @@ def sdpa(
     - ``q_descale``, ``k_descale`` and ``v_descale`` (``torch.float32``), scales ``[batch, key heads]``, of values
       ``[batch, value heads]``, or one for all, by which tensors of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2``
       are multiplied. With a query of 8 bits the output is ``torch.bfloat16``. Keys and values alone may have 8 bits,
-      too. There are no gradients then;
+      too;
+    - ``straight_through``, the tensors of query, key and value before they were rounded to 8 bits, or None for one.
+      They get the gradients of the values that elements stand for. Scales count as constants;
+    - ``quantize_dout``, a function of the gradient of the output, such as ``quantize``: its result, with one scale or
+      one for each batch entry and query head, takes the place of the gradient;
     - ``return_lse``, the log-sum-exp of the scores as second result, which has gradients, too;
     - ``deterministic``: gradients are bitwise equal each time, whatever the mode of torch is.
 
@@ -317,7 +323,7 @@ def sdpa(
         return _attend_in_graph(
             query, key, value, attn_mask, captures, named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
             head_map, identity, query_lengths, key_lengths, positions, state, (q_descale, k_descale, v_descale),
-            return_lse, deterministic,
+            straight_through, quantize_dout, return_lse, deterministic,
         )  # fmt: skip
     reads = len(captures)
     if attn_mask is not None:
@@ -326,7 +332,7 @@ def sdpa(
     has_options = (
         return_lse or deterministic or not (
             sinks is head_map is identity is query_lengths is key_lengths is positions is state is None
-            and q_descale is k_descale is v_descale is None
+            and q_descale is k_descale is v_descale is straight_through is quantize_dout is None
         )
     )
     name = None
@@ -372,7 +378,8 @@ def sdpa(
                 "attn_mask is a tensor, which has no meaning for sequences of different lengths; pass one of attn.masks"
             )
         if return_lse or not (
-            query_lengths is key_lengths is positions is None and q_descale is k_descale is v_descale is None
+            query_lengths is key_lengths is positions is None
+            and q_descale is k_descale is v_descale is straight_through is quantize_dout is None
         ):
             raise UnsupportedError(
                 "nested tensors go with neither lengths, positions, scales nor return_lse; call varlen_attn with their "
@@ -384,8 +391,8 @@ def sdpa(
         )  # fmt: skip
     return _attend(
         query, key, value, attn_mask, captures[:reads], named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-        head_map, identity, query_lengths, key_lengths, positions, state, (q_descale, k_descale, v_descale), return_lse,
-        deterministic, call,
+        head_map, identity, query_lengths, key_lengths, positions, state, (q_descale, k_descale, v_descale),
+        straight_through, quantize_dout, return_lse, deterministic, call,
     )  # fmt: skip
 
 
@@ -409,6 +416,8 @@ def _attend(
     positions: Optional[Tensor],
     state: Optional[Tuple[Tensor, Tensor]],
     descales: Tuple[Optional[Tensor], ...],
+    straight_through: Optional[Sources],
+    quantize_dout: Optional[QuantizeGradient],
     return_lse: bool,
     deterministic: bool,
     call: Optional[Tuple] = None,
@@ -466,8 +475,7 @@ def _attend(
     kind = make_kind(mask_type, _combine(is_causal, named), reads, scale, dropout_p, soft_cap)
     if clauses or deterministic:
         kind = kind._replace(clauses=clauses, deterministic=deterministic)
-    kind, tensors = descale(kind, read, query, key, value, descales)
-    out, lse = attend(query, key, value, tensors, kind, return_lse)
+    out, lse = attend_scaled(query, key, value, read, kind, return_lse, descales, straight_through, quantize_dout)
     if drops_all:
         out = drop_all(out)
     if call is not None and _are_same((query, key, value), original) and _reads_as_is(given, read):
@@ -605,6 +613,8 @@ def varlen_attn(
     sinks: Optional[Tensor] = None,
     head_map: Optional[Tensor] = None,
     identity: Optional[Tensor] = None,
+    straight_through: Optional[Sources] = None,
+    quantize_dout: Optional[QuantizeGradient] = None,
     deterministic: bool = False,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Computes what ``torch.nn.attention.varlen.varlen_attn`` does: attention of sequences that are stored one after
@@ -625,7 +635,10 @@ def varlen_attn(
         query, key, value, cu_seq_q, cu_seq_k, scale, window_size, enable_gqa, dropout_p, soft_cap, block_mask, sinks,
         head_map, identity, deterministic,
     )  # fmt: skip
-    out, lse = attend(query, key, value, operands, kind, return_lse)
+    sources = move_sources(straight_through, lambda source: source.transpose(0, 1)[None])
+    out, lse = attend_scaled(
+        query, key, value, operands, kind, return_lse, (None, None, None), sources, quantize_dout
+    )
     out = (drop_all(out) if dropout_p == 1 else out)[0].transpose(0, 1)
     return (out, lse[0]) if return_lse else out
 

@@ -2,7 +2,7 @@
 
 func.func @rank_of_q(%q: tensor<2xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
     %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op operand #0 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
+  // expected-error @below {{'attn.attention_grad' op operand #0 must be 4-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
       ins(%q, %k, %v, %o, %lse, %do : tensor<2xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
           tensor<2x4x8x64xf32>)
@@ -15,7 +15,7 @@ func.func @rank_of_q(%q: tensor<2xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x
 
 func.func @rank_of_k(%q: tensor<2x4x8x16xf32>, %k: tensor<2xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
     %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op operand #1 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
+  // expected-error @below {{'attn.attention_grad' op operand #1 must be 4-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
       ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
@@ -27,7 +27,7 @@ func.func @rank_of_k(%q: tensor<2x4x8x16xf32>, %k: tensor<2xf32>, %v: tensor<2x2
 
 func.func @rank_of_v(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
     %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op operand #2 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
+  // expected-error @below {{'attn.attention_grad' op operand #2 must be 4-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
       ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
@@ -65,7 +65,7 @@ func.func @rank_of_lse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: 
 
 func.func @type_of_dout(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
     %do: tensor<2x4x8x64xi8>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op operand #5 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2x4x8x64xi8>'}}
+  // expected-error @below {{'attn.attention_grad' op operand #5 must be 4-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<2x4x8x64xi8>'}}
   %r:3 = attn.attention_grad
       ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
           tensor<2x4x8x64xi8>)
@@ -1024,5 +1024,117 @@ func.func @sequences_packed(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
           tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       sequences packed(%n, %n : tensor<3xi32>, tensor<3xi32>) -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
+  return
+}
+
+// -----
+
+func.func @wide_key_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>, %k: tensor<2x4x8x16xbf16>, %v: tensor<2x4x8x16xf8E4M3FN>,
+    %o: tensor<2x4x8x16xbf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x16xbf16>,
+    %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x4x8x16xf32>, %dv: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention_grad' op element type of 'key' must be f8E4M3FN or f8E5M2, as 'query' has 'f8E4M3FN' (was 'bf16')}}
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x16xbf16>)
+      outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+       -> tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @other_value_of_wide_query(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x4x8x16xf8E4M3FN>, %v: tensor<2x4x8x16xf8E5M2>,
+    %o: tensor<2x4x8x16xbf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x16xbf16>,
+    %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x4x8x16xf32>, %dv: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention_grad' op element type of 'value' must be that of 'key', 'f8E4M3FN' (was 'f8E5M2')}}
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E5M2>, tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x16xbf16>)
+      outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+       -> tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dquery_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>, %k: tensor<2x4x8x16xf8E4M3FN>, %v: tensor<2x4x8x16xf8E4M3FN>,
+    %o: tensor<2x4x8x16xbf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x16xbf16>,
+    %dq: tensor<2x4x8x16xf16>, %dk: tensor<2x4x8x16xf32>, %dv: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention_grad' op element type of 'dquery' must be that of 'out', 'bf16', or f32 (was 'f16')}}
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x16xbf16>)
+      outs(%dq, %dk, %dv : tensor<2x4x8x16xf16>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+       -> tensor<2x4x8x16xf16>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dkey_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>, %k: tensor<2x4x8x16xf8E4M3FN>, %v: tensor<2x4x8x16xf8E4M3FN>,
+    %o: tensor<2x4x8x16xbf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x16xbf16>,
+    %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x4x8x16xf16>, %dv: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention_grad' op element type of 'dkey' must be that of 'out', 'bf16', or f32 (was 'f16')}}
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x16xbf16>)
+      outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf16>, tensor<2x4x8x16xf32>)
+       -> tensor<2x4x8x16xf32>, tensor<2x4x8x16xf16>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dvalue_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>, %k: tensor<2x4x8x16xf8E4M3FN>, %v: tensor<2x4x8x16xf8E4M3FN>,
+    %o: tensor<2x4x8x16xf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x16xf16>,
+    %dq: tensor<2x4x8x16xf16>, %dk: tensor<2x4x8x16xf32>, %dv: tensor<2x4x8x16xbf16>) {
+  // expected-error @below {{'attn.attention_grad' op element type of 'dvalue' must be that of 'out', 'f16', or f32 (was 'bf16')}}
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x16xf16>)
+      outs(%dq, %dk, %dv : tensor<2x4x8x16xf16>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xbf16>)
+       -> tensor<2x4x8x16xf16>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xbf16>
+  return
+}
+
+// -----
+
+func.func @dvalue_of_wide_query(%q: tensor<2x4x8x16xf16>, %k: tensor<2x4x8x16xf8E4M3FN>, %v: tensor<2x4x8x16xf8E4M3FN>,
+    %o: tensor<2x4x8x16xf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x16xf16>,
+    %dq: tensor<2x4x8x16xf16>, %dk: tensor<2x4x8x16xf32>, %dv: tensor<2x4x8x16xbf16>) {
+  // expected-error @below {{'attn.attention_grad' op element type of 'dvalue' must be that of 'query', 'f16', or f32 (was 'bf16')}}
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf16>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x16xf16>)
+      outs(%dq, %dk, %dv : tensor<2x4x8x16xf16>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xbf16>)
+       -> tensor<2x4x8x16xf16>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xbf16>
+  return
+}
+
+// -----
+
+func.func @dout_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>, %k: tensor<2x4x8x16xf8E4M3FN>, %v: tensor<2x4x8x16xf8E4M3FN>,
+    %o: tensor<2x4x8x16xbf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x16xf32>,
+    %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x4x8x16xf32>, %dv: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention_grad' op element type of 'dout' must be that of 'out', 'bf16', or f8E4M3FN or f8E5M2 (was 'f32')}}
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+       -> tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dout_of_8_bits_alone(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x4x8x16xbf16>, %v: tensor<2x4x8x16xbf16>,
+    %o: tensor<2x4x8x16xbf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x16xf8E5M2>,
+    %dq: tensor<2x4x8x16xbf16>, %dk: tensor<2x4x8x16xbf16>, %dv: tensor<2x4x8x16xbf16>) {
+  // expected-error @below {{'attn.attention_grad' op element type of 'dout' must be that of 'out', 'bf16' (was 'f8E5M2')}}
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x16xf8E5M2>)
+      outs(%dq, %dk, %dv : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>)
+       -> tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>
   return
 }

@@ -110,11 +110,12 @@ func.func @element_type_of_value(%q: tensor<2x4x8x16xf32>,
 
 // -----
 
-func.func @element_types_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>,
-                                   %k: tensor<2x4x8x16xf8E5M2>,
-                                   %o: tensor<2x4x8x16xf32>) {
-  // expected-error @below {{'attn.attention' op element type of 'key' must be that of 'query', 'f8E4M3FN' (was 'f8E5M2')}}
-  %0 = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E5M2>, tensor<2x4x8x16xf8E5M2>)
+func.func @wide_value(%q: tensor<2x4x8x16xf8E4M3FN>,
+                      %k: tensor<2x4x8x16xf8E5M2>,
+                      %v: tensor<2x4x8x16xf16>,
+                      %o: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention' op element type of 'value' must be f8E4M3FN or f8E5M2, as 'query' has 'f8E4M3FN' (was 'f16')}}
+  %0 = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E5M2>, tensor<2x4x8x16xf16>)
       outs(%o : tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
   return
 }
@@ -124,8 +125,20 @@ func.func @element_types_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>,
 func.func @wide_key(%q: tensor<2x4x8x16xf8E4M3FN>,
                     %k: tensor<2x4x8x16xbf16>,
                     %o: tensor<2x4x8x16xf32>) {
-  // expected-error @below {{'attn.attention' op element type of 'key' must be that of 'query', 'f8E4M3FN' (was 'bf16')}}
+  // expected-error @below {{'attn.attention' op element type of 'key' must be f8E4M3FN or f8E5M2, as 'query' has 'f8E4M3FN' (was 'bf16')}}
   %0 = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>)
+      outs(%o : tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @value_of_the_other_8_bits(%q: tensor<2x4x8x16xbf16>,
+                                     %k: tensor<2x4x8x16xf8E4M3FN>,
+                                     %v: tensor<2x4x8x16xf8E5M2>,
+                                     %o: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention' op element type of 'value' must be that of 'key', 'f8E4M3FN' (was 'f8E5M2')}}
+  %0 = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E5M2>)
       outs(%o : tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
   return
 }

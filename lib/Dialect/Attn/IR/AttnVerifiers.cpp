@@ -89,19 +89,25 @@ static LogicalResult verifyElementType(AttentionOpInterface op, StringRef name,
                            << element << ")";
 }
 
-/// Checks that keys and values have one element type: the query's, or 8 bits if
-/// `mayBeFloat8`.
-static LogicalResult verifyKVElementTypes(AttentionOpInterface op,
-                                          bool mayBeFloat8) {
+/// Checks the element types of keys and values: 8 bits where queries have 8
+/// bits, and otherwise one type, which is the query's or has 8 bits.
+static LogicalResult verifyKVElementTypes(AttentionOpInterface op) {
+  Type query = getElementTypeOrSelf(op.getQuery());
   Type key = getElementTypeOrSelf(op.getKey());
-  if (!mayBeFloat8 || !isFloat8(key))
+  Type value = getElementTypeOrSelf(op.getValue());
+  if (isFloat8(query)) {
+    for (auto [name, element] : {std::pair("key", key), {"value", value}})
+      if (!isFloat8(element))
+        return op->emitOpError()
+               << "element type of '" << name
+               << "' must be f8E4M3FN or f8E5M2, as 'query' has " << query
+               << " (was " << element << ")";
+    return success();
+  }
+  if (!isFloat8(key))
     return success(
         succeeded(verifyElementType(op, "key", op.getKey(), false)) &&
         succeeded(verifyElementType(op, "value", op.getValue(), false)));
-  Type query = getElementTypeOrSelf(op.getQuery());
-  if (isFloat8(query) && query != key)
-    return verifyElementType(op, "key", op.getKey(), false);
-  Type value = getElementTypeOrSelf(op.getValue());
   if (value == key)
     return success();
   return op->emitOpError() << "element type of 'value' must be that of 'key', "
@@ -639,7 +645,6 @@ static LogicalResult verifyScoreAndMaskMod(AttentionOpInterface op) {
 /// Checks the operands that attention and its gradient have in common, except
 /// for sizes; `captureGradients` are further operands to check.
 static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
-                                    bool mayBeFloat8,
                                     ValueRange captureGradients = {}) {
   SmallVector<std::pair<StringRef, Value>> operands;
   for (const AttentionOperand &operand : op.getShapedOperands())
@@ -649,7 +654,7 @@ static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
   if (failed(verifyKVAddressing(op)) || failed(verifyDropout(op)) ||
       failed(verifyPositions(op)) || failed(verifyMaskReads(op)) ||
       failed(verifySameContainer(op, operands)) ||
-      failed(verifyKVElementTypes(op, mayBeFloat8)))
+      failed(verifyKVElementTypes(op)))
     return failure();
   return verifyOutElementType(op, out);
 }
@@ -675,8 +680,7 @@ static LogicalResult verifyState(AttentionOp op) {
 }
 
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyState(*this)) ||
-      failed(verifyOperands(*this, getOut(), /*mayBeFloat8=*/true)) ||
+  if (failed(verifyState(*this)) || failed(verifyOperands(*this, getOut())) ||
       failed(verifySizes(*this)))
     return failure();
   return verifyBlockMask(*this);
@@ -702,18 +706,34 @@ LogicalResult AttentionOp::verifyRegions() {
   return success();
 }
 
+/// Checks the element type of a gradient of queries, keys or values.
+static LogicalResult verifyGradientType(AttentionGradOp op, StringRef name,
+                                        Value gradient) {
+  Type element = getElementTypeOrSelf(gradient);
+  Type out = getElementTypeOrSelf(op.getOut());
+  if (!isFloat8(getElementTypeOrSelf(op.getQuery())))
+    return verifyElementType(op, name, gradient, true);
+  if (element == out || element.isF32())
+    return success();
+  return op.emitOpError() << "element type of '" << name
+                          << "' must be that of 'out', " << out
+                          << ", or f32 (was " << element << ")";
+}
+
 LogicalResult AttentionGradOp::verify() {
-  if (failed(verifyOperands(*this, getOut(), /*mayBeFloat8=*/false,
-                            getDcaptures())) ||
-      failed(verifyElementType(*this, "dquery", getDquery(), true)) ||
-      failed(verifyElementType(*this, "dkey", getDkey(), true)) ||
-      failed(verifyElementType(*this, "dvalue", getDvalue(), true)))
+  if (failed(verifyOperands(*this, getOut(), getDcaptures())) ||
+      failed(verifyGradientType(*this, "dquery", getDquery())) ||
+      failed(verifyGradientType(*this, "dkey", getDkey())) ||
+      failed(verifyGradientType(*this, "dvalue", getDvalue())))
     return failure();
   Type outElement = getElementTypeOrSelf(getOut());
   Type doutElement = getElementTypeOrSelf(getDout());
-  if (outElement != doutElement)
+  bool mayBeFloat8 = isFloat8(getElementTypeOrSelf(getKey()));
+  if (outElement != doutElement && !(mayBeFloat8 && isFloat8(doutElement)))
     return emitOpError() << "element type of 'dout' must be that of 'out', "
-                         << outElement << " (was " << doutElement << ")";
+                         << outElement
+                         << (mayBeFloat8 ? ", or f8E4M3FN or f8E5M2" : "")
+                         << " (was " << doutElement << ")";
   if (!getDcaptures().empty() && getScoreModGrad().empty())
     return emitOpError()
            << "with 'dcaptures' must have a score_mod_grad region";

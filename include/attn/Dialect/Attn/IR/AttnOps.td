@@ -169,7 +169,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     |---|---|---|
     | `query` | `[B, Hq, Sq, Dqk]` | bf16, f16, f32, f8E4M3FN or f8E5M2 |
     | `key` | `[B, Hk, Skv, Dqk]` | as `query`, or 8 bits |
-    | `value` | `[B, Hv, Skv, Dv]` | as `key` |
+    | `value` | `[B, Hv, Skv, Dv]` | as `key`; any of 8 bits if `query` has 8 bits |
     | `out` | `[B, Hq, Sq, Dv]` | as `query`, or f32; bf16, f16 or f32 for 8 bits |
     | `lse` (optional) | `[B, Hq, Sq]` | f32 |
     | `state_out`, `state_lse` (optional) | as `out` and `lse` | bf16, f16 or f32; f32 |
@@ -632,11 +632,11 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     | operand | shape | element type |
     |---|---|---|
     | `query`, `key`, `value`, `out`, `lse` | as in `attn.attention` | as in `attn.attention` |
-    | `dout` | `[B, Hq, Sq, Dv]` | as `out` |
+    | `dout` | `[B, Hq, Sq, Dv]` | as `out`; also f8E4M3FN or f8E5M2 if `key` has 8 bits |
     | `dlse` (optional: 0) | `[B, Hq, Sq]` | f32 |
-    | `dquery` | `[B, Hq, Sq, Dqk]` | as `query`, or f32 |
-    | `dkey` | `[B, Hk, Skv, Dqk]` | as `query`, or f32 |
-    | `dvalue` | `[B, Hv, Skv, Dv]` | as `query`, or f32 |
+    | `dquery` | `[B, Hq, Sq, Dqk]` | as `query`, or as `out` if it has 8 bits; or f32 |
+    | `dkey` | `[B, Hk, Skv, Dqk]` | as `dquery` may have |
+    | `dvalue` | `[B, Hv, Skv, Dv]` | as `dquery` may have |
     | `dcaptures` | any | f32 |
 
     Pairs that the mask or the `mask_mod` region masks out and pairs whose score is
@@ -683,6 +683,28 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     that belong to no sequence keep their contents; such rows of the inputs have
     no influence.
 
+    With operands of 8 bits, gradients are derivatives with respect to the numbers
+    that the elements are, without scales. Where an element stands for its number times
+    a scale, the gradient of the value that it stands for is the result divided by
+    that scale. Scales of `query` and `key` are factors in `score_mod`. Attention
+    may multiply its output by a scale `a` of `value`, and elements of `dout` may stand
+    for their numbers times a scale `c`. Then the operands are `out / a`, `dlse`, and
+    `a * c` times the numbers of `dout`, in a wider type. Where `a` and `c` are one
+    number for all, `dout` may keep its 8 bits: the operands are `out / a` and
+    `dlse / (a * c)`, and the results times `a * c` are the gradients. On GPUs elements
+    of 8 bits become bf16 (f16 where `out` is f16), or as wider queries are, on hosts f32:
+    both represent all of them (`attn-widen-float8-gradients`).
+
+    ```mlir
+    %dq, %dk, %dv = attn.attention_grad
+        ins(%q, %k, %v, %out, %lse, %dout : tensor<?x8x?x64xf8E4M3FN>,
+            tensor<?x2x?x64xf8E4M3FN>, tensor<?x2x?x64xf8E4M3FN>,
+            tensor<?x8x?x64xbf16>, tensor<?x8x?xf32>, tensor<?x8x?x64xf8E5M2>)
+        outs(%dq0, %dk0, %dv0 : tensor<?x8x?x64xf32>, tensor<?x2x?x64xf32>,
+             tensor<?x2x?x64xf32>)
+        -> tensor<?x8x?x64xf32>, tensor<?x2x?x64xf32>, tensor<?x2x?x64xf32>
+    ```
+
     The operation is in destination style: on tensors it returns the new
     contents of its `outs`, on memrefs it writes them. Its regions obey the same
     rules as the regions of `attn.attention`.
@@ -712,9 +734,10 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     Method: recomputation of the probabilities from the log-sum-exp, as in
     FlashAttention (Dao et al. 2022).
   }];
-  let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
-                       Attn_HeadTensor:$value, Attn_HeadTensor:$out,
-                       Attn_RowTensor:$lse, Attn_HeadTensor:$dout,
+  let arguments = (ins Attn_MultiplicandTensor:$query,
+                       Attn_MultiplicandTensor:$key,
+                       Attn_MultiplicandTensor:$value, Attn_HeadTensor:$out,
+                       Attn_RowTensor:$lse, Attn_MultiplicandTensor:$dout,
                        Optional<Attn_RowTensor>:$dlse,
                        Attn_HeadTensor:$dquery, Attn_HeadTensor:$dkey,
                        Attn_HeadTensor:$dvalue,

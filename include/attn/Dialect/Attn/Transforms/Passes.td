@@ -239,6 +239,57 @@ def AttnDecomposeQuantizePass : Attn_Pass<"attn-decompose-quantize"> {
   ];
 }
 
+def AttnWidenFloat8GradientsPass : Attn_Pass<"attn-widen-float8-gradients"> {
+  let summary = "compute gradients of attention to 8 bits in wider types";
+  let description = [{
+    Each `attn.attention_grad` on tensors with operands of 8 bits becomes one with wider
+    operands, which `arith.extf` makes of them. With queries of 16 bits or f32,
+    keys and values get their type. All operands of queries of 8 bits become f32 on
+    targets without a GPU. Otherwise they become f16 if `out` is f16, and bf16. All of
+    these types represent each number of 8 bits. Scales stay factors in `score_mod` and
+    of the operands.
+
+    ```mlir
+    %r:3 = attn.attention_grad
+        ins(%q, %k, %v, %out, %lse, %dout : tensor<?x8x?x64xf8E4M3FN>,
+            tensor<?x8x?x64xf8E4M3FN>, tensor<?x8x?x64xf8E4M3FN>,
+            tensor<?x8x?x64xbf16>, tensor<?x8x?xf32>, tensor<?x8x?x64xbf16>)
+        outs(%dq, %dk, %dv : tensor<?x8x?x64xf32>, tensor<?x8x?x64xf32>,
+             tensor<?x8x?x64xf32>)
+        -> tensor<?x8x?x64xf32>, tensor<?x8x?x64xf32>, tensor<?x8x?x64xf32>
+    ```
+
+    becomes for `target=sm_90a`
+
+    ```mlir
+    %wide_q = linalg.generic {...} ins(%q : tensor<?x8x?x64xf8E4M3FN>)
+        outs(%empty : tensor<?x8x?x64xbf16>) {
+    ^bb0(%e: f8E4M3FN, %old: bf16):
+      %w = arith.extf %e : f8E4M3FN to bf16
+      linalg.yield %w : bf16
+    } -> tensor<?x8x?x64xbf16>
+    ...
+    %r:3 = attn.attention_grad
+        ins(%wide_q, %wide_k, %wide_v, %out, %lse, %dout : tensor<?x8x?x64xbf16>,
+            tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>,
+            tensor<?x8x?x64xbf16>, tensor<?x8x?xf32>, tensor<?x8x?x64xbf16>)
+        outs(%dq, %dk, %dv : tensor<?x8x?x64xf32>, tensor<?x8x?x64xf32>,
+             tensor<?x8x?x64xf32>)
+        -> tensor<?x8x?x64xf32>, tensor<?x8x?x64xf32>, tensor<?x8x?x64xf32>
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Target that the gradients are for">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+  let statistics = [
+    Statistic<"numWidened", "num-widened", "Number of gradients with wider operands">
+  ];
+}
+
 def AttnSimplifyMasksPass : Attn_Pass<"attn-simplify-masks"> {
   let summary = "simplify the masks of attention";
   let description = [{
