@@ -163,8 +163,8 @@ int64_t attn::getPackedQueryRegisters(AttentionOp op) {
 }
 
 bool attn::convertsKeys(AttentionOpInterface op) {
-  Type key = getElementTypeOrSelf(op.getKey());
-  return isFloat8(key) && key != getElementTypeOrSelf(op.getQuery());
+  return isFloat8(getElementTypeOrSelf(op.getKey())) &&
+         !isFloat8(getElementTypeOrSelf(op.getQuery()));
 }
 
 int64_t attn::getConversionRegisters(AttentionOpInterface op) {

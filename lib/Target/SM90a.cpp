@@ -48,7 +48,7 @@ public:
   StringRef getName() const override { return "sm_90a"; }
   StringRef getDefaultDevice() const override { return "h200"; }
   StringRef describeElementTypes() const override {
-    return "bf16, f16, f32 or f8E4M3FN";
+    return "bf16, f16, f32, f8E4M3FN or f8E5M2";
   }
   KernelScheduleKind getKernelScheduleKind() const override {
     return KernelScheduleKind::WarpSpecialized;
@@ -178,7 +178,7 @@ private:
 } // namespace
 
 Attribute SM90aTarget::getMma(Type type, bool isHighest) const {
-  if (isa<BFloat16Type, Float16Type, Float8E4M3FNType>(type))
+  if (isa<BFloat16Type, Float16Type>(type) || isFloat8(type))
     return attn_tile::WgmmaAttr::get(type.getContext(), type);
   // wgmma reads tf32 operands only if their contracted dimension is contiguous,
   // which the keys of values are not.
@@ -224,11 +224,9 @@ LogicalResult SM90aTarget::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
   if (isRow(type) && type.getShape()[1] % 8 == 0 && type.getShape()[1] <= 256)
     return success();
-  if (!supportsElementType(type.getElementType()) &&
-      !isFloat8(type.getElementType()))
+  if (!supportsElementType(type.getElementType()))
     return emitError() << "sm_90a stages tiles of " << describeElementTypes()
-                       << " values, or of f8E5M2 to convert (was "
-                       << type.getElementType() << ")";
+                       << " values (was " << type.getElementType() << ")";
   // A box of a bulk copy has at most 256 rows. Columns are copied in blocks.
   constexpr int64_t maxRows = 256;
   if (type.getShape()[0] % 8 != 0 || type.getShape()[0] > maxRows ||
@@ -1362,6 +1360,8 @@ void WgmmaEmitter::describeLhs(int64_t block, int64_t step) {
 static StringRef getTypeName(Type type) {
   if (isa<Float8E4M3FNType>(type))
     return "e4m3";
+  if (isa<Float8E5M2Type>(type))
+    return "e5m2";
   return type.isBF16() ? "bf16" : "f16";
 }
 
@@ -1379,9 +1379,10 @@ void WgmmaEmitter::writeInstruction(int64_t block, int64_t step) {
                                getBlockBytes(rhsType) +
                            step * depth * blockRowBytes) >>
                               4);
-  StringRef element = getTypeName(mma.getMultiplicandType());
+  StringRef lhs = getTypeName(mma.getMultiplicandType());
+  StringRef rhs = getTypeName(rhsType.getElementType());
   os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k" << depth
-     << ".f32." << element << "." << element << " "
+     << ".f32." << lhs << "." << rhs << " "
      << ptx::registerList(block * getBlockResults(), getBlockResults()) << ", ";
   if (lhsBuffer) {
     os << "a";

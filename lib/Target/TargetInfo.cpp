@@ -14,13 +14,16 @@
 #include "PTX.h"
 #include "Targets.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::attn;
 
 FailureOr<attn_tile::MmaAttrInterface>
 TargetInfo::getMmaOf(attn_tile::MmaStartOp op) const {
-  Type element = op.getRhs().getType().getElementType();
+  Type lhs = op.getLhs().getType();
+  auto buffer = dyn_cast<attn_tile::BufferType>(lhs);
+  Type element = buffer ? buffer.getElementType() : getElementTypeOrSelf(lhs);
   auto kernel = op->getParentOfType<attn_tile::KernelOp>();
   bool highest = !kernel || isHighest(kernel.getPrecision());
   auto find = [&](bool isHighest) {

@@ -55,7 +55,8 @@ class Attention:
     before it is rounded, and the position ``%b, %h, %i, %d``.
 
     ``dtype`` is the element type of queries, keys and values. With "f8E4M3FN" and "f8E5M2" the output has
-    ``out_dtype``. Keys and values may have one of these as ``key_dtype`` while queries are wider.
+    ``out_dtype``. Keys and values may have one of these as ``key_dtype`` while queries are wider. With queries of 8
+    bits, keys may have ``key_dtype`` and values ``value_dtype``, each one of these.
 
         attn.compile(attn.Attention("bf16", 32, 8, 128, mask="#attn.causal"), target="sm_90a")
     """
@@ -99,6 +100,8 @@ class Attention:
     precision: str = ""
     #: Element types of keys and values, and of the output, if they are not ``dtype``.
     key_dtype: str = ""
+    #: The element type of values if they do not have that of keys.
+    value_dtype: str = ""
     out_dtype: str = ""
     epilogue: str = ""
     #: Whether values are the first elements of keys, as in multi-head latent attention with a latent of ``query_dim``
@@ -113,10 +116,17 @@ class Attention:
     def __post_init__(self) -> None:
         if self.dtype not in (*_DTYPES, *_FLOAT8):
             raise AttnError(f"dtype is {self.dtype!r}; it must be bf16, f16, f32, {' or '.join(_FLOAT8)}")
-        if self.key_dtype not in ("", self.dtype, *(_FLOAT8 if self.dtype in _DTYPES else ())):
+        if self.key_dtype not in ("", self.dtype, *_FLOAT8):
+            either = _FLOAT8 if self.dtype in _FLOAT8 else ("dtype", *_FLOAT8)
             raise AttnError(
-                f"key_dtype is {self.key_dtype!r} and dtype {self.dtype!r}; it must be dtype"
-                + (f", or {' or '.join(_FLOAT8)}" if self.dtype in _DTYPES else "")
+                f"key_dtype is {self.key_dtype!r} and dtype {self.dtype!r}; it must be {' or '.join(either)}"
+            )
+        key_dtype = self.key_dtype or self.dtype
+        if self.value_dtype not in ("", key_dtype, *(_FLOAT8 if self.dtype in _FLOAT8 else ())):
+            wanted = " or ".join(_FLOAT8) if self.dtype in _FLOAT8 else repr(key_dtype)
+            raise AttnError(
+                f"value_dtype is {self.value_dtype!r}, dtype {self.dtype!r} and the type of keys {key_dtype!r}; it "
+                f"must be {wanted}"
             )
         outs = _DTYPES if self.dtype in _FLOAT8 else ("", self.dtype, "f32")
         if self.out_dtype not in outs:
@@ -158,7 +168,7 @@ class Attention:
         entries = "?" if self.sequences == "packed_queries" else entries
         key_dtype, out_dtype = self.key_dtype or self.dtype, self.out_dtype or self.dtype
         key = f"tensor<{entries}x{self.key_heads}x{rows}x{self.query_dim}x{key_dtype}>"
-        value = f"tensor<{entries}x{self.count_value_heads()}x{rows}x{value_dim}x{key_dtype}>"
+        value = f"tensor<{entries}x{self.count_value_heads()}x{rows}x{value_dim}x{self.value_dtype or key_dtype}>"
         out = f"tensor<{batch}x{self.query_heads}x{queries}x{value_dim}x{out_dtype}>"
         lse = f"tensor<{batch}x{self.query_heads}x{queries}xf32>"
         results = [out, lse] if self.with_lse else [out]

@@ -66,15 +66,6 @@ func.func @head_dim_of_8_bits(%q: memref<1x4x?x72xf8E4M3FN>, %o: memref<1x4x?x72
 
 // -----
 
-func.func @e5m2(%q: memref<1x4x?x64xf8E5M2>, %o: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.attention' op element type on sm_90a must be bf16, f16, f32 or f8E4M3FN (was 'f8E5M2')}}
-  attn.attention ins(%q, %q, %q : memref<1x4x?x64xf8E5M2>, memref<1x4x?x64xf8E5M2>, memref<1x4x?x64xf8E5M2>)
-      outs(%o : memref<1x4x?x64xbf16>)
-  return
-}
-
-// -----
-
 func.func @wide_values_of_8_bits(%q: memref<1x4x?x64xf8E4M3FN>, %v: memref<1x4x?x272xf8E4M3FN>, %o: memref<1x4x?x272xbf16>) {
   // expected-error @below {{'attn.attention' op value head dim of 'f8E4M3FN' on sm_90a must be a multiple of 16 and at most 256 (was 272)}}
   attn.attention ins(%q, %q, %v : memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x272xf8E4M3FN>)

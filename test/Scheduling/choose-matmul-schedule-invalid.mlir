@@ -47,24 +47,6 @@ func.func @attention(%q: tensor<1x8x?x64xbf16>) -> tensor<1x8x?x64xbf16> {
 
 // -----
 
-func.func @e5m2(%a: tensor<?x?xf8E5M2>, %c: tensor<?x?xf32>) -> tensor<?x?xf32> {
-  // expected-error @below {{'attn.matmul' op element type on sm_90a must be bf16, f16, f32 or f8E4M3FN (was 'f8E5M2')}}
-  %r = attn.matmul ins(%a, %a : tensor<?x?xf8E5M2>, tensor<?x?xf8E5M2>) outs(%c : tensor<?x?xf32>) transpose_rhs
-      -> tensor<?x?xf32>
-  return %r : tensor<?x?xf32>
-}
-
-// -----
-
-func.func @both_formats(%a: tensor<?x?xf8E4M3FN>, %b: tensor<?x?xf8E5M2>, %c: tensor<?x?xf32>) -> tensor<?x?xf32> {
-  // expected-error @below {{'attn.matmul' op element type on sm_90a must be bf16, f16, f32 or f8E4M3FN (was 'f8E5M2')}}
-  %r = attn.matmul ins(%a, %b : tensor<?x?xf8E4M3FN>, tensor<?x?xf8E5M2>) outs(%c : tensor<?x?xf32>) transpose_rhs
-      -> tensor<?x?xf32>
-  return %r : tensor<?x?xf32>
-}
-
-// -----
-
 func.func @columns_of_rhs(%a: tensor<?x?xf8E4M3FN>, %c: tensor<?x?xbf16>) -> tensor<?x?xbf16> {
   // expected-error @below {{'attn.matmul' op inputs of 'f8E4M3FN' on sm_90a must be contiguous along the contracted dimension: 'rhs' must be [N, K], with 'transpose_rhs'}}
   %r = attn.matmul ins(%a, %a : tensor<?x?xf8E4M3FN>, tensor<?x?xf8E4M3FN>) outs(%c : tensor<?x?xbf16>)

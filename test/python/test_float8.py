@@ -186,6 +186,29 @@ def test_keys_and_values_alone(dtype, narrow):
     check(out, reference(q, k, v, keep, (1.0, scale, scale))[0], {torch.float32: 1e-5}.get(dtype, 5e-3))
 
 
+@pytest.mark.parametrize("dtypes", [(E4M3, E5M2, E4M3), (E5M2, E4M3, E4M3), (E4M3, E4M3, E5M2), (E5M2, E4M3, E5M2)])
+def test_formats_of_queries_keys_and_values(dtypes):
+    q, k, v = (
+        make(2, heads, 77, 64, seed=seed, dtype=dtype) for seed, (heads, dtype) in enumerate(zip((4, 2, 2), dtypes))
+    )
+    scales = [torch.rand(2, 2, generator=torch.Generator().manual_seed(seed)) + 0.5 for seed in range(3)]
+    names = dict(zip(("q_descale", "k_descale", "v_descale"), scales))
+    out = sdpa(q, k, v, is_causal=True, enable_gqa=True, **names)
+    keep = torch.arange(77) <= torch.arange(77)[:, None]
+    check(out, reference(q, k, v, keep, scales)[0])
+
+
+@pytest.mark.parametrize("dtypes", [("f8E5M2", "", ""), ("f8E4M3FN", "f8E5M2", ""), ("f8E5M2", "f8E4M3FN", "f8E5M2")])
+@pytest.mark.parametrize("options", [{}, {"mask": "#attn.causal", "query_dim": 128}])
+def test_hopper_kernels_of_both_formats(dtypes, options):
+    dtype, key_dtype, value_dtype = dtypes
+    options = {"query_heads": 4, "key_heads": 2, "query_dim": 64, "out_dtype": "bf16", **options}
+    description = attn.Attention(dtype, key_dtype=key_dtype, value_dtype=value_dtype, **options)
+    attn.compile(description, target="sm_90a")
+    with pytest.raises(attn.AttnError, match="element type on sm_80 must be bf16, f16 or f32"):
+        attn.compile(description, target="sm_80")
+
+
 def test_scales_of_other_numbers_of_value_heads():
     """Keys have a scale for each key head, values one for each value head."""
     q, k, v = make(2, 4, 9, 64, dtype=torch.bfloat16), make(2, 2, 30, 64, seed=1), make(2, 4, 30, 64, seed=2)
@@ -372,9 +395,8 @@ ERRORS = [
         lambda: attn.torch.flash_attn_with_kvcache(X, NARROW, NARROW, v_descale=torch.ones(2, 8)),
         "v_descale has the shape (2, 8), which does not broadcast to (1, 8): batch and value heads",
     ),
-    (lambda: sdpa(NARROW, NARROW, OTHER), "value has the dtype torch.float8_e5m2 and key torch.float8_e4m3fn"),
+    (lambda: sdpa(X, NARROW, OTHER), "value has the dtype torch.float8_e5m2 and key torch.float8_e4m3fn"),
     (lambda: sdpa(NARROW, X, X), "key has the dtype torch.float32 and query torch.float8_e4m3fn"),
-    (lambda: sdpa(NARROW, OTHER, OTHER), "key has the dtype torch.float8_e5m2 and query torch.float8_e4m3fn"),
     (lambda: sdpa(X, X, X, q_descale=torch.tensor(1.0)), "q_descale is for tensors of torch.float8_e4m3fn and"),
     (lambda: sdpa(X, NARROW, NARROW, q_descale=torch.tensor(1.0)), "q_descale is for tensors of"),
     (lambda: sdpa(NARROW, NARROW, NARROW, v_descale=2.0), "v_descale is float, expected a tensor of torch.float32"),
@@ -401,7 +423,23 @@ ERRORS = [
     (lambda: attn.Attention("f8E5M2", 4, 4, 64), "out_dtype is '' and dtype 'f8E5M2'; it must be bf16 or f16 or f32"),
     (
         lambda: attn.Attention("f8E4M3FN", 4, 4, 64, key_dtype="bf16", out_dtype="bf16"),
-        "key_dtype is 'bf16' and dtype 'f8E4M3FN'; it must be dtype",
+        "key_dtype is 'bf16' and dtype 'f8E4M3FN'; it must be f8E4M3FN or f8E5M2",
+    ),
+    (
+        lambda: attn.Attention("bf16", 4, 4, 64, key_dtype="f16"),
+        "key_dtype is 'f16' and dtype 'bf16'; it must be dtype or f8E4M3FN or f8E5M2",
+    ),
+    (
+        lambda: attn.Attention("bf16", 4, 4, 64, key_dtype="f8E4M3FN", value_dtype="f8E5M2"),
+        "value_dtype is 'f8E5M2', dtype 'bf16' and the type of keys 'f8E4M3FN'; it must be 'f8E4M3FN'",
+    ),
+    (
+        lambda: attn.Attention("f8E5M2", 4, 4, 64, value_dtype="f32", out_dtype="bf16"),
+        "value_dtype is 'f32', dtype 'f8E5M2' and the type of keys 'f8E5M2'; it must be f8E4M3FN or f8E5M2",
+    ),
+    (
+        lambda: sdpa(NARROW, NARROW, X),
+        "value has the dtype torch.float32 and key torch.float8_e4m3fn; convert them to one",
     ),
     (lambda: attn.Attention("fp8", 4, 4, 64), "dtype is 'fp8'; it must be bf16, f16, f32, f8E4M3FN or f8E5M2"),
 ]
@@ -418,7 +456,7 @@ def test_errors(number):
     "target, options, text",
     [
         ("sm_80", {"dtype": "f8E4M3FN", "out_dtype": "bf16"}, "element type on sm_80 must be bf16, f16 or f32"),
-        ("sm_90a", {"dtype": "f8E5M2", "out_dtype": "f16"}, "element type on sm_90a must be bf16, f16, f32 or f8E4M3FN"),
+        ("sm_80", {"dtype": "f8E5M2", "out_dtype": "f16"}, "element type on sm_80 must be bf16, f16 or f32"),
         ("sm_80", {"dtype": "f32", "key_dtype": "f8E5M2"}, "cannot convert keys and values of 'f8E5M2' to 'f32'"),
         ("sm_90a", {"dtype": "f32", "key_dtype": "f8E4M3FN"}, "cannot convert keys and values of 'f8E4M3FN' to 'f32'"),
     ],

@@ -205,9 +205,11 @@ TileSoftmax::TileSoftmax(AttentionOp attention, StreamedTile &tile)
   }
   // Added to large maxima, `shift` would be rounded, and probabilities would
   // exceed their type.
+  bool isE5M2 = isa<Float8E5M2Type>(element) ||
+                (isFloat8(element) &&
+                 isa<Float8E5M2Type>(getElementTypeOrSelf(attention.getKey())));
   mayScoresBeLarge =
-      element.isF32() || isa<Float8E5M2Type>(element) ||
-      (tile.factors && shift != 0) ||
+      element.isF32() || isE5M2 || (tile.factors && shift != 0) ||
       (!tile.factors && !scoreMod.empty() &&
        !isScoreBounded(scoreMod, maxPlainScore, maxBoundedScore));
 }

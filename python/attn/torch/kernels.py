@@ -364,10 +364,11 @@ def check_tensors(
                 f"{name} has the dtype {tensor.dtype}, which {query.device.type} kernels do not take; convert it to "
                 + " or ".join(str(dtype) for dtype in allowed)
             )
-        # Keys and values of a wider query may have 8 bits.
+        # Keys and values of a wider query may have 8 bits, and those of a query of 8 bits may have other ones.
         wanted = key if name == "value" and key.dtype in FLOAT8 else query
         is_narrow = name == "key" and key.dtype in FLOAT8 and query.dtype in _NAMES
-        if tensor.dtype != wanted.dtype and not is_narrow:
+        are_narrow = query.dtype in FLOAT8 and tensor.dtype in FLOAT8
+        if tensor.dtype != wanted.dtype and not is_narrow and not are_narrow:
             of = "key" if wanted is key else "query"
             raise AttnError(f"{name} has the dtype {tensor.dtype} and {of} {wanted.dtype}; convert them to one")
     for name, tensor in (("query", query), ("value", value)):
@@ -705,6 +706,7 @@ def describe_attention(
     return Attention(
         dtype=names[query.dtype],
         key_dtype="" if key.dtype == query.dtype else names[key.dtype],
+        value_dtype="" if value.dtype == key.dtype else names[value.dtype],
         out_dtype="" if query.dtype in _NAMES else _NAMES[output_dtype(query)],
         epilogue=kind.epilogue,
         query_heads=query.shape[1],

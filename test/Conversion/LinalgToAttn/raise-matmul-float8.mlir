@@ -31,12 +31,13 @@ func.func @scaled(%a: tensor<4x16xf8E4M3FN>, %b: tensor<8x16xf8E4M3FN>, %scale: 
   return %r : tensor<4x8xbf16>
 }
 
-// Other matmuls of 8 bits have kernels of scalars on GPUs: of a right-hand side that is not contiguous along the
-// contracted dimension, and of E5M2.
+// Matmuls of a right-hand side that is not contiguous along the contracted dimension have kernels of scalars on GPUs.
+// sm_90a multiplies both formats.
 // CHECK-LABEL: func @others
 // HOST: attn.matmul
 // HOST: attn.matmul
-// SM90-NOT: attn.matmul
+// SM90: linalg.matmul
+// SM90: attn.matmul ins(%{{.*}}, %{{.*}} : tensor<4x16xf8E4M3FN>, tensor<8x16xf8E5M2>)
 // SM80-NOT: attn.matmul
 func.func @others(%a: tensor<4x16xf8E4M3FN>, %b: tensor<16x8xf8E4M3FN>, %e: tensor<8x16xf8E5M2>, %c: tensor<4x8xf32>)
     -> (tensor<4x8xf32>, tensor<4x8xf32>) {

@@ -1244,7 +1244,7 @@ func.func private @two_products() attributes {
 // -----
 
 func.func private @wgmma() attributes {
-  // expected-error @below {{'multiplicand' must be bf16, f16 or f8E4M3FN (was 'tf32')}}
+  // expected-error @below {{'multiplicand' must be bf16, f16, f8E4M3FN or f8E5M2 (was 'tf32')}}
   m = #attn_tile.wgmma<multiplicand = tf32>
 }
 

@@ -990,15 +990,23 @@ attn_tile.kernel @lhs_rank(%p: vector<64xbf16>, %v: !attn_tile.buffer<64x32xbf16
 // -----
 
 attn_tile.kernel @lhs_element_type(%p: vector<16x64xf16>, %v: !attn_tile.buffer<64x32xbf16>) {
-  // expected-error @below {{'attn_tile.mma_start' op lhs and rhs must have the same element type (found 'f16' and 'bf16')}}
+  // expected-error @below {{'attn_tile.mma_start' op lhs and rhs must have the same element type, or 8 bits (found 'f16' and 'bf16')}}
   %0 = attn_tile.mma_start %p, %v : vector<16x64xf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xf32>>
   attn_tile.return
 }
 
 // -----
 
+attn_tile.kernel @lhs_of_8_bits(%p: vector<16x64xf8E4M3FN>, %v: !attn_tile.buffer<64x32xbf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op lhs and rhs must have the same element type, or 8 bits (found 'f8E4M3FN' and 'bf16')}}
+  %0 = attn_tile.mma_start %p, %v : vector<16x64xf8E4M3FN>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @staged_lhs_element_type(%p: !attn_tile.buffer<16x64xf16>, %v: !attn_tile.buffer<64x32xbf16>) {
-  // expected-error @below {{'attn_tile.mma_start' op lhs and rhs must have the same element type (found 'f16' and 'bf16')}}
+  // expected-error @below {{'attn_tile.mma_start' op lhs and rhs must have the same element type, or 8 bits (found 'f16' and 'bf16')}}
   %0 = attn_tile.mma_start %p, %v : !attn_tile.buffer<16x64xf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xf32>>
   attn_tile.return
 }

@@ -26,8 +26,8 @@ class Matmul:
     """One variant: how operands are stored, and the epilogue."""
 
     def __init__(self, dtype, out=None, transpose_lhs=False, transpose_rhs=False, batch="", epilogue="none",
-                 swapped=False, sizes=(None, None, None)):
-        self.dtype, self.out = dtype, out or dtype
+                 swapped=False, sizes=(None, None, None), rhs_dtype=None):
+        self.dtype, self.rhs_dtype, self.out = dtype, rhs_dtype or dtype, out or dtype
         self.transpose_lhs, self.transpose_rhs = transpose_lhs, transpose_rhs
         # Which inputs have an entry for each member of the batch: letters of "lr".
         self.batch = batch
@@ -38,7 +38,8 @@ class Matmul:
         self.sizes = sizes
 
     def __str__(self):
-        name = f"{self.dtype}_{self.out}_{'t' if self.transpose_lhs else 'n'}{'t' if self.transpose_rhs else 'n'}"
+        rhs = f"_{self.rhs_dtype}" if self.rhs_dtype != self.dtype else ""
+        name = f"{self.dtype}{rhs}_{self.out}_{'t' if self.transpose_lhs else 'n'}{'t' if self.transpose_rhs else 'n'}"
         name += f"_b{self.batch}" if self.batch else ""
         name += f"_{self.epilogue}" if self.epilogue != "none" else ""
         name += "_swapped" if self.swapped else ""
@@ -63,7 +64,7 @@ class Matmul:
 
     def arguments(self):
         """Name, dimensions and element type of each argument."""
-        return [("lhs", self.lhs_dims(), self.dtype), ("rhs", self.rhs_dims(), self.dtype), *self.extras(),
+        return [("lhs", self.lhs_dims(), self.dtype), ("rhs", self.rhs_dims(), self.rhs_dtype), *self.extras(),
                 ("out", self.out_dims(), self.out)]
 
     def tensor(self, dims, dtype):
@@ -80,10 +81,10 @@ class Matmul:
         # Products that are rounded before something follows have their own type.
         sum_type = {"none": self.out, "bias_rounded": self.dtype}.get(self.epilogue, "f32")
         sums, out = self.tensor(self.out_dims(), sum_type), self.tensor(self.out_dims(), self.out)
-        inputs = [("%lhs", self.lhs_dims()), ("%rhs", self.rhs_dims())]
+        inputs = [("%lhs", self.lhs_dims(), self.dtype), ("%rhs", self.rhs_dims(), self.rhs_dtype)]
         if self.swapped:
             inputs.reverse()
-        types = ", ".join(self.tensor(dims, self.dtype) for _, dims in inputs)
+        types = ", ".join(self.tensor(*kind) for _, *kind in inputs)
         maps = ", ".join(affine(dims, loops) for dims in (inputs[0][1], inputs[1][1], self.out_dims()))
         kinds = ", ".join(['"parallel"'] * len(self.out_dims()) + ['"reduction"'])
         arguments = ", ".join(f"%{name}: {self.tensor(dims, dtype)}" for name, dims, dtype in self.arguments())
@@ -92,11 +93,11 @@ class Matmul:
         dynamic = ", ".join(f"%d{i}" for i, d in enumerate(self.out_dims())
                             if not dict(zip("mnk", self.sizes)).get(d))
         widen = self.dtype != sum_type
-        body = f"""    ^bb0(%x: {self.dtype}, %y: {self.dtype}, %s: {sum_type}):
+        body = f"""    ^bb0(%x: {inputs[0][2]}, %y: {inputs[1][2]}, %s: {sum_type}):
 """
         if widen:
-            body += f"""      %xw = arith.extf %x : {self.dtype} to {sum_type}
-      %yw = arith.extf %y : {self.dtype} to {sum_type}
+            body += f"""      %xw = arith.extf %x : {inputs[0][2]} to {sum_type}
+      %yw = arith.extf %y : {inputs[1][2]} to {sum_type}
 """
         x, y = ("%xw", "%yw") if widen else ("%x", "%y")
         body += f"""      %p = arith.mulf {x}, {y} : {sum_type}
@@ -254,6 +255,10 @@ FLOAT8_VARIANTS = [
     Matmul("f8E4M3FN", out="f32", transpose_rhs=True, epilogue="accumulate"),
     Matmul("f8E4M3FN", out="f16", transpose_rhs=True, batch="lr"),
     Matmul("f8E4M3FN", out="bf16", transpose_rhs=True, sizes=(None, 96, 80)),
+    Matmul("f8E5M2", out="bf16", transpose_rhs=True),
+    Matmul("f8E4M3FN", out="f32", transpose_rhs=True, epilogue="bias", rhs_dtype="f8E5M2"),
+    Matmul("f8E5M2", out="bf16", transpose_rhs=True, batch="lr", rhs_dtype="f8E4M3FN"),
+    Matmul("f8E5M2", out="f32", transpose_rhs=True, swapped=True, rhs_dtype="f8E4M3FN"),
 ]
 
 # b, m, n and k, of which all but m are multiples of what GPUs copy at once.

@@ -46,10 +46,10 @@ from dropout_reference import Dropout, packed_mask
 from tool_cache import run_tool
 
 # Dtypes that torch multiplies only after a conversion.
-F8 = "f8E4M3FN"
-EIGHT_BITS = (F8,)
-# What one rounding to a dtype changes, at most.
-ROUNDING = {"f8E4M3FN": 2.0**-4, "bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+F8, E5M2 = "f8E4M3FN", "f8E5M2"
+EIGHT_BITS = (F8, E5M2)
+# What one rounding to a dtype changes, at most; with inputs of 8 bits, the rounding of probabilities to E4M3.
+ROUNDING = {"f8E4M3FN": 2.0**-4, "f8E5M2": 2.0**-4, "bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
 
 # ---------------------------------------------------------------------------
 # Variants
@@ -411,6 +411,8 @@ class Variant:
     latent: bool = False
     # The dtype of a partial result that attention goes on from.
     state: str = ""
+    # The dtypes of keys and of values, if they are other ones of 8 bits.
+    kv_dtypes: Tuple[str, ...] = ()
 
     @property
     def length(self) -> str:
@@ -457,7 +459,7 @@ class Variant:
     @property
     def name(self) -> str:
         heads = f"h{self.heads}_{self.kv_heads}" + (f"_{self.v_heads}" if self.v_heads else "")
-        parts = [f"d{self.qk_dim}_{self.v_dim}", heads, self.dtype, self.mask]
+        parts = [f"d{self.qk_dim}_{self.v_dim}", heads, self.dtype, *self.kv_dtypes, self.mask]
         parts += [self.score, self.keep, "named_" + self.data if self.data else ""]
         if self.scale is not None:
             parts.append("scale" + str(self.scale).replace("-", "m").replace(".", "p"))
@@ -519,7 +521,10 @@ class Variant:
 
     def mlir(self) -> str:
         q = f"tensor<?x{self.heads}x{self.length}x{self.qk_dim}x{self.dtype}>"
-        k, v = (f"tensor<?x{heads}x?x{dim}x{self.dtype}>" for heads, dim in self.kv_kinds)
+        k, v = (
+            f"tensor<?x{heads}x?x{dim}x{dtype}>"
+            for (heads, dim), dtype in zip(self.kv_kinds, self.kv_dtypes or (self.dtype, self.dtype))
+        )
         o = f"tensor<?x{self.heads}x{self.length}x{self.v_dim}x{self.out_dtype}>"
         lse = f"tensor<?x{self.heads}x{self.length}xf32>"
         types = dict(CAPTURES)
@@ -913,6 +918,12 @@ FLOAT8 = [
     variant(64, dtype=F8, out="bf16", schedule=(3, 160, 2, True, "persistent", 1)),
     variant(128, dtype=F8, out="bf16", schedule=(2, 128, 2, True, "grid", 1), cluster=2),
     variant(64, dtype=F8, out="bf16", schedule=(2, 128, 2, True, "persistent", 1), polynomials=6),
+    variant(64, dtype=E5M2, out="bf16"),
+    variant(128, dtype=E5M2, out="f16", mask="causal"),
+    variant(256, dtype=E5M2, out="bf16", heads=(4, 2)),
+    variant(128, dtype=F8, kv_dtypes=(E5M2, F8), out="bf16", mask="causal"),
+    variant(128, dtype=E5M2, kv_dtypes=(F8, E5M2), out="bf16", mask="window_both", sinks=True),
+    variant(64, dtype=F8, kv_dtypes=(F8, E5M2), out="bf16", mask="causal", dropout=Dropout(0.5, "arx", 6)),
 ]
 
 LARGE_KEYS = variant(128, heads=(8, 8))
@@ -1374,16 +1385,18 @@ def run_case(torch, function, case, row):
     """Runs a case; gives the error, if there is one."""
     variant = case.variant
     dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f8E4M3FN": torch.float8_e4m3fn}
+    dtypes["f8E5M2"] = torch.float8_e5m2
     nan = float("nan")
     generator = torch.Generator("cuda").manual_seed(case.seed)
     inputs = []
-    for heads, length, dim, layout in (
-        (variant.heads, case.queries, variant.qk_dim, case.layouts[0]),
-        (variant.kv_heads, case.keys, variant.qk_dim, case.layouts[1]),
-        (variant.value_heads, case.keys, variant.v_dim, case.layouts[2]),
+    key_dtype, value_dtype = variant.kv_dtypes or (variant.dtype, variant.dtype)
+    for heads, length, dim, layout, dtype in (
+        (variant.heads, case.queries, variant.qk_dim, case.layouts[0], variant.dtype),
+        (variant.kv_heads, case.keys, variant.qk_dim, case.layouts[1], key_dtype),
+        (variant.value_heads, case.keys, variant.v_dim, case.layouts[2], value_dtype),
     ):
         shape = (case.batch, heads, length, dim)
-        tensor, _ = place(torch, shape, dtypes[variant.dtype], layout, nan, case.guard)
+        tensor, _ = place(torch, shape, dtypes[dtype], layout, nan, case.guard)
         if variant.dtype in EIGHT_BITS:
             inputs.append(tensor.copy_(torch.randn(shape, device="cuda", generator=generator)))
         else:

@@ -42,6 +42,7 @@ def run_case(torch, function, variant, sizes, others=(), strided=False):
     """A message if something is wrong; `others` are further arguments of the function. With `strided`, there is memory
     between the rows of all matrices, which no kernel may write."""
     types = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f8E4M3FN": torch.float8_e4m3fn}
+    types["f8E5M2"] = torch.float8_e5m2
     arrays = {}
     for name, dims, dtype in variant.arguments():
         shape = variant.shape(dims, sizes)
@@ -60,7 +61,7 @@ def run_case(torch, function, variant, sizes, others=(), strided=False):
     wide = {name: array.double() for name, array in arrays.items()}
     # Each factor in f32 is split into two tf32 values, with a remainder of 2^-22 of it. The second values
     # of both factors, 2^-11 of them, are not multiplied.
-    product_error = {"f32": 2.0**-20, "f8E4M3FN": 2.0**-12}.get(variant.dtype, 2.0**-22)
+    product_error = {"f32": 2.0**-20, "f8E4M3FN": 2.0**-12, "f8E5M2": 2.0**-12}.get(variant.dtype, 2.0**-22)
     result, error = variant.reference(wide, torch.einsum, product_error)
     difference = (out.double() - result).abs() / (error + 1e-30)
     return describe_error(torch.where(difference.isnan(), torch.inf, difference).max().item())

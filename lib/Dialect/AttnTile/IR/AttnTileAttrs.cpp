@@ -302,8 +302,10 @@ double MmaSyncAttr::getFlopsPerCycle(const attn::DeviceFigures &device) const {
 }
 
 LogicalResult WgmmaParameters::verify(EmitErrorFn emitError) const {
-  if (!isa<BFloat16Type, Float16Type, Float8E4M3FNType>(multiplicand))
-    return emitError() << "'multiplicand' must be bf16, f16 or f8E4M3FN (was "
+  if (!isa<BFloat16Type, Float16Type>(multiplicand) &&
+      !attn::isFloat8(multiplicand))
+    return emitError() << "'multiplicand' must be bf16, f16, f8E4M3FN or "
+                          "f8E5M2 (was "
                        << multiplicand << ")";
   return success();
 }

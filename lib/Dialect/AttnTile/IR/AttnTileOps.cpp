@@ -1241,10 +1241,12 @@ LogicalResult MmaStartOp::verify() {
            << lhs.size() << ")";
   if (getTransposeLhs() && !isa<BufferType>(getLhs().getType()))
     return emitOpError("lhs in registers cannot be transposed");
-  if (lhsElement != getRhs().getType().getElementType())
-    return emitOpError("lhs and rhs must have the same element type (found ")
-           << lhsElement << " and " << getRhs().getType().getElementType()
-           << ")";
+  Type rhsElement = getRhs().getType().getElementType();
+  bool areFloat8 = attn::isFloat8(lhsElement) && attn::isFloat8(rhsElement);
+  if (lhsElement != rhsElement && !areFloat8)
+    return emitOpError("lhs and rhs must have the same element type, or 8 bits "
+                       "(found ")
+           << lhsElement << " and " << rhsElement << ")";
   if (MmaAttrInterface mma = getMmaAttr();
       mma && mma.getElementType() != lhsElement)
     return emitOpError("elements must be ")

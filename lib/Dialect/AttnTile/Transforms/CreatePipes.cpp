@@ -80,8 +80,35 @@ struct TileColumns {
 };
 } // namespace
 
+/// The tile of 8 bits that `operand` extends to f32; null if it is none.
+static Value getFloat8Source(Value operand) {
+  auto extension = operand.getDefiningOp<arith::ExtFOp>();
+  if (!extension || !getElementTypeOrSelf(operand).isF32() ||
+      !attn::isFloat8(getElementTypeOrSelf(extension.getIn())))
+    return nullptr;
+  return extension.getIn();
+}
+
+/// Whether `op` extends a tile of 8 bits for matmuls by another 8-bit format
+/// alone. `vector.contract` has one type of multiplicands, and MMAs have two.
+static bool isFormatExtension(Operation *op) {
+  return isa<arith::ExtFOp>(op) && getFloat8Source(op->getResult(0)) &&
+         llvm::all_of(op->getUsers(), [](Operation *user) {
+           auto matmul = dyn_cast<vector::ContractionOp>(user);
+           return matmul && getFloat8Source(matmul.getLhs()) &&
+                  getFloat8Source(matmul.getRhs());
+         });
+}
+
+/// The tile that an MMA multiplies as `operand` of a matmul.
+static Value getMultiplicand(Value operand) {
+  Operation *def = operand.getDefiningOp();
+  return def && isFormatExtension(def) ? getFloat8Source(operand) : operand;
+}
+
 /// The tile whose columns, some or all, are the operand of a matmul.
 static TileColumns getColumns(Value operand) {
+  operand = getMultiplicand(operand);
   if (auto columns = operand.getDefiningOp<ConsumerColumnsOp>())
     return {columns.getTile(), 0};
   auto slice = operand.getDefiningOp<vector::ExtractStridedSliceOp>();
@@ -114,8 +141,9 @@ getSharedOperands(vector::ContractionOp matmul) {
   if (form->transposeLhs && !getLoad(lhs.get()))
     shared.push_back(&lhs);
   LoadOp load = getLoad(rhs.get());
-  bool isStaged = load && (load == rhs.get().getDefiningOp<LoadOp>() ||
-                           !form->transposeRhs);
+  bool isWhole =
+      load && load == getMultiplicand(rhs.get()).getDefiningOp<LoadOp>();
+  bool isStaged = load && (isWhole || !form->transposeRhs);
   if (!isStaged)
     shared.push_back(&rhs);
   return shared;
@@ -125,7 +153,8 @@ getSharedOperands(vector::ContractionOp matmul) {
 /// left-hand side.
 static LoadOp getConvertedLoad(Value operand) {
   auto widened = operand.getDefiningOp<arith::ExtFOp>();
-  if (!widened || !attn::isFloat8(getElementTypeOrSelf(widened.getIn())))
+  if (!widened || !attn::isFloat8(getElementTypeOrSelf(widened.getIn())) ||
+      isFormatExtension(widened))
     return {};
   return widened.getIn().getDefiningOp<LoadOp>();
 }
@@ -149,7 +178,7 @@ static LoadOp getRhsLoad(vector::ContractionOp matmul) {
 /// bits, or to compute with elements of f32.
 static bool readsOperand(Operation *user) {
   if (isa<arith::ExtFOp>(user))
-    return !getConvertedLoad(user->getResult(0));
+    return !getConvertedLoad(user->getResult(0)) && !isFormatExtension(user);
   return user->hasTrait<OpTrait::Elementwise>();
 }
 
@@ -200,6 +229,8 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel, bool readOperands) {
   };
   auto canStage = [&](LoadOp load) {
     return llvm::all_of(load.getResult().getUses(), [&](OpOperand &use) {
+      if (isFormatExtension(use.getOwner()))
+        return llvm::all_of(use.getOwner()->getUses(), isStaged);
       if (isRead(use) || isConvertedStage(use))
         return true;
       Operation *slice = use.getOwner();
@@ -276,7 +307,10 @@ static FailureOr<SmallVector<Stream>> collectStreams(ArrayRef<LoadOp> loads) {
   SmallVector<Stream> streams;
   for (LoadOp load : loads) {
     Type tile = load.getResult().getType();
-    OpOperand &use = *load.getResult().use_begin();
+    Operation *user = *load.getResult().user_begin();
+    Value multiplied = isFormatExtension(user) ? Value(user->getResult(0))
+                                               : Value(load.getResult());
+    OpOperand &use = *multiplied.use_begin();
     bool isLhs = isa<vector::ContractionOp>(use.getOwner()) &&
                  use.getOperandNumber() == 0;
     auto *stream = llvm::find_if(streams, [&](const Stream &other) {
@@ -396,7 +430,7 @@ static MmaStartOp startMma(vector::ContractionOp matmul,
     Value stage = llvm::is_contained(sharedOperands, &operand)
                       ? shared.lookup(operand.get())
                       : stages.lookup(getColumns(operand.get()).tile);
-    return stage ? stage : operand.get();
+    return stage ? stage : getMultiplicand(operand.get());
   };
   // The first of the columns of a staged tile that `operand` takes.
   auto getFirst = [&](Value operand) -> IntegerAttr {
@@ -669,10 +703,15 @@ static void releaseRead(OpBuilder &builder, ReadOp read) {
 /// Whether all users of `load` are matmuls that take the whole tile as a
 /// left-hand side that is not transposed.
 static bool isPlainLhs(LoadOp load) {
-  return llvm::all_of(load.getResult().getUses(), [](OpOperand &use) {
+  auto isPlain = [](OpOperand &use) {
     auto matmul = dyn_cast<vector::ContractionOp>(use.getOwner());
     return matmul && use.getOperandNumber() == 0 &&
            !getForm(matmul)->transposeLhs;
+  };
+  return llvm::all_of(load.getResult().getUses(), [&](OpOperand &use) {
+    return isFormatExtension(use.getOwner())
+               ? llvm::all_of(use.getOwner()->getUses(), isPlain)
+               : isPlain(use);
   });
 }
 

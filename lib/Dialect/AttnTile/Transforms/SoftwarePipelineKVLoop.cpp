@@ -53,12 +53,15 @@ struct Step {
   /// too, and the operations that load its keep mask.
   DropoutOp drop;
   SetVector<Operation *> keepMaskOps;
+  /// The extension of 8-bit elements of the left-hand side of the last matmul,
+  /// if there is one, which is delayed, too: fewer registers are carried.
+  arith::ExtFOp extension;
   /// The multiplication of the accumulator of the last matmul by a factor for
   /// each row, and these factors, if it is delayed, too.
   arith::MulFOp rescale;
   RowFactors factors;
-  /// The last matmul, `drop`, `rescale`, and the operations of `lastOps` that
-  /// nothing else uses.
+  /// The last matmul, `drop`, `extension`, `rescale`, and the operations of
+  /// `lastOps` that nothing else uses.
   DenseSet<Operation *> delayed;
   /// The operations that depend on the result of the previous step's last
   /// matmul.
@@ -69,6 +72,8 @@ struct Step {
   /// last matmul.
   SmallVector<Value> getDelayedInputs() {
     SmallVector<Value> inputs = {last.getLhs()};
+    if (extension)
+      inputs = {extension.getIn()};
     if (drop)
       inputs = {drop.getSource(), drop.getKeepMask()};
     if (rescale)
@@ -109,6 +114,17 @@ static void findDrop(Step &step) {
   step.drop = drop;
   step.keepMaskOps = std::move(keepMaskOps);
   step.delayed.insert(drop);
+}
+
+/// Delays the extension of the left-hand side of the last matmul from 8 bits.
+static void findExtension(Step &step) {
+  auto extension = step.last.getLhs().getDefiningOp<arith::ExtFOp>();
+  if (!extension || extension->getBlock() != step.loop.getBody() ||
+      !extension->hasOneUse() ||
+      !attn::isFloat8(getElementTypeOrSelf(extension.getIn())))
+    return;
+  step.extension = extension;
+  step.delayed.insert(extension);
 }
 
 /// Delays the rescaling of the accumulator of the last matmul, if the step only
@@ -186,6 +202,7 @@ static LogicalResult findDelayed(Step &step, bool deferredRescale,
   Block *body = step.loop.getBody();
   step.delayed.insert(step.last);
   findDrop(step);
+  findExtension(step);
   if (deferredRescale)
     findRescale(step);
   for (Operation *op : llvm::reverse(step.lastOps)) {
@@ -235,6 +252,9 @@ static Value emitLast(OpBuilder &builder, Step &step, Value iv,
   if (step.drop)
     lhs = DropoutOp::create(builder, step.drop.getLoc(), lhs, inputs[1],
                             step.drop.getBelowTwo());
+  if (step.extension)
+    lhs = arith::ExtFOp::create(builder, step.extension.getLoc(),
+                                step.extension.getType(), lhs);
   if (step.rescale) {
     map.map(step.factors.rows, inputs.back());
     map.map(step.getAccArg(), acc);

@@ -144,7 +144,8 @@ TEST_F(MmaTest, Verifies) {
       failed(MmaSyncAttr::verify(emit, FloatTF32Type::get(&context), 2)));
   EXPECT_EQ(error, "'terms' must be 1 or 3 for 'tf32' (was 2)");
   EXPECT_TRUE(failed(WgmmaAttr::verify(emit, FloatTF32Type::get(&context))));
-  EXPECT_EQ(error, "'multiplicand' must be bf16, f16 or f8E4M3FN (was 'tf32')");
+  EXPECT_EQ(error, "'multiplicand' must be bf16, f16, f8E4M3FN or f8E5M2 (was "
+                   "'tf32')");
 }
 
 /// Fragments of PTX for m64k32: a lane has four neighbouring indices of the

@@ -1036,7 +1036,7 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
     after the epilogue. `precision` says how GPUs multiply f32 values
     (`#attn.matmul_precision`, `highest` if absent). Scales of 8-bit inputs
     (`attn.quantize`) are factors in the epilogue. Kernels for 8-bit inputs exist for the
-    host, and for sm_90a where both are f8E4M3FN and contiguous along `K`.
+    host, and for sm_90a where both are contiguous along `K`.
 
     The `epilogue` region computes an element, an `f32`, from the sum and its
     position. It may read captured tensors, such as a bias, a factor or a residual,

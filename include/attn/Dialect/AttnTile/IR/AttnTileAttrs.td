@@ -98,10 +98,11 @@ def AttnTile_WgmmaAttr : AttnTile_Attr<"Wgmma", "wgmma",
     [DeclareAttrInterfaceMethods<AttnTile_MmaAttrInterface>]> {
   let summary = "the MMA instructions of a warpgroup, wgmma.m64";
   let description = [{
-    `multiplicand` is `bf16` or `f16`, with 16 of them in a step, or `f8E4M3FN`, with
-    32. The right-hand side is read from shared memory, the left-hand side from
-    there or from registers. Multiplicands of 8 bits are read along contiguous
-    contracted elements alone.
+    `multiplicand` is `bf16` or `f16`, with 16 of them in a step, or `f8E4M3FN` or
+    `f8E5M2`, with 32. It is the type of both sides, or of the left-hand side, where
+    the right-hand side has the other type of 8 bits. The right-hand side is read from
+    shared memory, the left-hand side from there or from registers. Multiplicands of
+    8 bits are read along contiguous contracted elements alone.
 
     The order of the contracted elements of 8 bits in registers is the order of
     the accumulator, which is therefore an operand, too: of each 16 indices of the
