@@ -247,9 +247,9 @@ def aot(
 ) -> pathlib.Path:
     """Compiles ahead of time, and returns the directory that it writes.
 
-    ``source`` is a function or module of torch whose graph has attention, linear layers, additions, multiplications
-    and views alone, a program of ``torch.export``, ``attn.Attention``, or MLIR text. ``example_inputs`` are tensors or
-    ``attn.Shape``; sizes vary at run time where ``Shape`` has a name, or a tensor was marked by
+    ``source`` is a function or module of torch whose graph has attention, linear layers, quantizations, arithmetic,
+    casts and views alone, a program of ``torch.export``, ``attn.Attention``, or MLIR text. ``example_inputs`` are
+    tensors or ``attn.Shape``; sizes vary at run time where ``Shape`` has a name, or a tensor was marked by
     ``torch._dynamo.mark_dynamic``. ``name`` is the name of the function and of the files. ``options`` are options of
     ``attn-compile``: code for the host is for the processor of this machine, unless ``{"host_cpu": "x86-64-v3"}`` or so
     says which.

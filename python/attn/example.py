@@ -8,7 +8,9 @@ from typing import List, NamedTuple, Sequence, Tuple
 
 from attn.artifact import Function
 
-_ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8, "i32": 4, "i64": 8, "i8": 1, "i1": 1}
+_ELEMENT_BYTES = {
+    "bf16": 2, "f16": 2, "f32": 4, "f64": 8, "i32": 4, "i64": 8, "i8": 1, "i1": 1, "f8E4M3FN": 1, "f8E5M2": 1
+}  # fmt: skip
 
 
 class ExampleFunction(NamedTuple):

@@ -4,11 +4,13 @@
 """Functions of torch as modules of MLIR, for ``attn.aot``.
 
 A graph of ``torch.export`` becomes one function. Its attention calls functions of ``attn.Attention``, which the
-compiler inlines; linear layers, additions and multiplications become operations of ``linalg``, and permutations and
-reshapes views. Nothing else is lowered.
+compiler inlines, and so do quantizations, of ``attn.Quantize``. Linear layers, ``torch._scaled_mm``, additions,
+multiplications, divisions, clamps and casts of floats become operations of ``linalg``, and permutations and reshapes
+views. Nothing else is lowered.
 """
 
 import dataclasses
+import functools
 import inspect
 import math
 import operator
@@ -22,13 +24,20 @@ from torch.fx import Node
 from attn.aot import _DEFAULT_SIZE, Lowered, Shape, check_shape
 from attn.artifact import DTYPES, element_types
 from attn.errors import AttnError, UnsupportedError, WrongTypeError
-from attn.torch.importer import _CHECKS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
-from attn.torch.kernels import describe_attention
+from attn.torch.importer import _CASTS, _CHECKS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
+from attn.torch.kernels import FLOAT8, describe_attention
 from attn.torch.ops import read_variant
+from attn.torch.quantize import _describe, _Options
 
 aten = torch.ops.aten
 
-_ELEMENTWISE = {aten.add.Tensor: "arith.addf", aten.sub.Tensor: "arith.subf", aten.mul.Tensor: "arith.mulf"}
+_ELEMENTWISE = {
+    aten.add.Tensor: "arith.addf",
+    aten.sub.Tensor: "arith.subf",
+    aten.mul.Tensor: "arith.mulf",
+    aten.div.Tensor: "arith.divf",
+}
+_TRANSPOSITIONS = (aten.permute.default, aten.transpose.int, aten.mT.default, aten.t.default, aten.numpy_T.default)
 _RESHAPES = (*_VIEWS, aten.squeeze.dim, aten.squeeze.default)
 _SAME = (*_COPIES, aten.to.dtype, aten._to_copy.default, *_EXPANDS, *_VIEWS)
 
@@ -112,9 +121,23 @@ class _Lowering:
         if kind.sequences == "packed":
             known["batch"] = 1
         text = dataclasses.replace(description, **known).mlir()
+        self.call_function(node, text, description.NAME, tensors)
+
+    def quantize(self, node: Node) -> None:
+        """``attn.torch.quantize``, with a given scale or its own."""
+        given = _bind(node)
+        x, scale, signs = (given.get(name) for name in ("x", "scale", "signs"))
+        numbers = [given[name] for name in ("dtype", "granularity", "block_size")]
+        of_scale, of_signs = (None if value is None else value.meta["val"] for value in (scale, signs))
+        description = _describe(x.meta["val"], of_scale, _Options(*numbers, of_signs, given["saturate"]))
+        operands = [value for value in (x, scale, signs) if value is not None]
+        self.call_function(node, description.mlir(), description.NAME, operands)
+
+    def call_function(self, node: Node, text: str, function: str, tensors: Sequence[Node]) -> None:
+        """A call of the function of a module, whose results are parts of the node."""
         types, results = _signature(text)
         name = f"{self.name}_{len(self.functions)}"
-        self.functions.append(text.replace(f"func.func @{description.NAME}(", f"func.func private @{name}("))
+        self.functions.append(text.replace(f"func.func @{function}(", f"func.func private @{name}("))
         operands = [self.cast(self.values[tensor], kind) for tensor, kind in zip(tensors, types)]
         self.count += 1
         self.lines.append(
@@ -239,7 +262,7 @@ class _Lowering:
         rank = kind.count("x")
         names = [f"d{dim}" for dim in range(rank)]
         sources: List[Optional[Tuple[_Value, int]]] = [None] * rank
-        maps = []
+        maps: List[List[str]] = []
         for operand, own in zip(operands, ranks):
             dims = []
             for dim in range(own):
@@ -249,19 +272,146 @@ class _Lowering:
                 if size == "?":
                     sources[place] = (operand, dim)
             maps.append(dims)
-        maps.append(names)
-        empty = self.empty(kind, sources)
         element = kind[:-1].rpartition("x")[2]
-        texts = ", ".join(f"affine_map<({', '.join(names)}) -> ({', '.join(dims)})>" for dims in maps)
+        body = [f"%x.r = {operation} %x.0, %x.1 : {element}"]
+        return self.loops(operands, maps, kind, sources, body)
+
+    def loops(
+        self,
+        operands: Sequence[_Value],
+        maps: Sequence[Sequence[str]],
+        kind: str,
+        sources: Sequence[Optional[Tuple[_Value, int]]],
+        body: Sequence[str],
+        result: str = "%x.r",
+    ) -> _Value:
+        """Loops over the elements of a tensor of type ``kind``, whose dimensions are ``d0``, ``d1``, .... ``body``
+        makes ``result`` of elements ``%x.0``, ``%x.1``, ... of the operands, which are read as ``maps`` say."""
+        rank = kind.count("x")
+        names = [f"d{dim}" for dim in range(rank)]
+        empty = self.empty(kind, sources)
+        element = kind[:-1].rpartition("x")[2].rpartition("<")[2]
+        texts = ", ".join(f"affine_map<({', '.join(names)}) -> ({', '.join(dims)})>" for dims in (*maps, names))
         iterators = ", ".join(['"parallel"'] * rank)
+        elements = [operand.type[:-1].rpartition("x")[2].rpartition("<")[2] for operand in operands]
+        arguments = "".join(f"%x.{number}: {text}, " for number, text in enumerate(elements))
+        lines = "".join(f"      {line}\n" for line in body)
         return self.emit(
             f"linalg.generic {{indexing_maps = [{texts}], iterator_types = [{iterators}]}}\n"
             f"      ins({', '.join(operand.name for operand in operands)} : "
             f"{', '.join(operand.type for operand in operands)}) outs({empty.name} : {kind}) {{\n"
-            f"    ^bb0(%a: {element}, %b: {element}, %o: {element}):\n      %r = {operation} %a, %b : {element}\n"
-            f"      linalg.yield %r : {element}\n  }} -> {kind}",
+            f"    ^bb0({arguments}%x.old: {element}):\n{lines}      linalg.yield {result} : {element}\n  }} -> {kind}",
             kind,
         )
+
+    def map(self, node: Node, source: Node, body: Sequence[str]) -> None:
+        """The elements of one tensor, each by itself."""
+        value, kind = self.values[source], _type(node.meta["val"])
+        rank = kind.count("x")
+        sources = [(value, dim) if _size_of(value, dim) == "?" else None for dim in range(rank)]
+        self.values[node] = self.loops([value], [[f"d{dim}" for dim in range(rank)]], kind, sources, body)
+
+    def convert(self, node: Node, source: Node) -> None:
+        """A cast. Numbers beyond the largest one of 8 bits saturate if this torch saturates them."""
+        before, after = (DTYPES[element_types()[tensor.meta["val"].dtype]] for tensor in (source, node))
+        wide, limit = "%x.0", _find_limit(node.meta["val"].dtype)
+        body = []
+        if before != "f32" and after != "f32":
+            body.append(f"%x.wide = arith.extf %x.0 : {before} to f32")
+            wide, before = "%x.wide", "f32"
+        if limit is not None and before != "f32":
+            raise UnsupportedError(self.refusal(node))
+        if limit is not None:
+            body += _write_clamp(wide, "%x.kept", -limit, limit, "f32")
+            wide = "%x.kept"
+        operation = "arith.extf" if after == "f32" else "arith.truncf"
+        body.append(f"%x.r = {operation} {wide} : {before} to {after}")
+        self.map(node, source, body)
+
+    def clamp(self, node: Node, source: Node) -> None:
+        low, high = (*node.args[1:], None, None)[:2]
+        element = DTYPES[element_types()[node.meta["val"].dtype]]
+        self.map(node, source, _write_clamp("%x.0", "%x.r", low, high, element))
+
+    def is_clamp(self, node: Node, source: Optional[Node]) -> bool:
+        """Whether a node clamps floats to numbers."""
+        if node.target != aten.clamp.default or source not in self.values or node.kwargs:
+            return False
+        bounds = [bound for bound in node.args[1:] if bound is not None]
+        dtype = node.meta["val"].dtype
+        is_wide = dtype in (torch.bfloat16, torch.float16, torch.float32)
+        return bool(bounds) and is_wide and all(isinstance(bound, (int, float)) for bound in bounds)
+
+    @staticmethod
+    def is_cast(node: Node, source: Optional[Node]) -> bool:
+        """Whether a node converts floats to another dtype of at most 32 bits, and does nothing else."""
+        if node.target not in _CASTS or source is None:
+            return False
+        dtypes = (source.meta["val"].dtype, node.meta["val"].dtype)
+        allowed = (torch.bfloat16, torch.float16, torch.float32, *FLOAT8)
+        return all(dtype in allowed for dtype in dtypes) and dtypes[0] != dtypes[1]
+
+    def scaled_matmul(self, node: Node) -> None:
+        """``torch._scaled_mm`` with one scale of each matrix, or of each row of the first and column of the second."""
+        given = _bind(node)
+        a, b = given["self"], given["mat2"]
+        out = node.meta["val"]
+        rows, columns = out.shape
+        if given.get("scale_result") is not None or out.dtype in FLOAT8:
+            raise UnsupportedError(
+                f"{node.name} has a result of {out.dtype}, which kernels do not round; pass out_dtype=torch.bfloat16"
+                " and no scale_result"
+            )
+        # A transposed matrix is read where it is.
+        transposed = b.target in _TRANSPOSITIONS and b.args[0] in self.values and b.args[0].meta["val"].dim() == 2
+        left, right = self.values[a], self.values[b.args[0] if transposed else b]
+        sources: List[Optional[Tuple[_Value, int]]] = [
+            (left, 0) if _size_of(left, 0) == "?" else None,
+            (right, 0 if transposed else 1) if _size_of(right, 0 if transposed else 1) == "?" else None,
+        ]
+        sizes = "".join(f"{size}x" for size in _sizes(out))
+        wide = f"tensor<{sizes}f32>"
+        zero = self.emit("arith.constant 0.0 : f32", "f32")
+        empty = self.empty(wide, sources)
+        init = self.emit(f"linalg.fill ins({zero.name} : f32) outs({empty.name} : {wide}) -> {wide}", wide)
+        maps = ("i, k", "j, k" if transposed else "k, j", "i, j")
+        texts = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in maps)
+        sums = self.emit(
+            f"linalg.matmul indexing_maps = [{texts}] ins({left.name}, {right.name} : {left.type}, {right.type}) "
+            f"outs({init.name} : {wide}) -> {wide}",
+            wide,
+        )
+        operands, reads = [sums], [["d0", "d1"]]
+        body, last = [], "%x.0"
+        for name, by in (("scale_a", [rows, 1]), ("scale_b", [1, columns])):
+            scale = given[name].meta["val"]
+            if scale.dtype != torch.float32 or (scale.numel() != 1 and list(scale.shape) != by):
+                raise UnsupportedError(
+                    f"{node.name} has {name} of {scale.dtype} and the shape {tuple(scale.shape)}, expected "
+                    f"torch.float32 and one number, or {tuple(by)}"
+                )
+            dims = ["d0", "0"] if name == "scale_a" else ["0", "d1"]
+            reads.append(dims if scale.dim() == 2 and scale.numel() != 1 else ["0"] * scale.dim())
+            operands.append(self.values[given[name]])
+            body.append(f"%x.s{len(body)} = arith.mulf {last}, %x.{len(operands) - 1} : f32")
+            last = f"%x.s{len(body) - 1}"
+        if given.get("bias") is not None:
+            bias = self.values[given["bias"]]
+            element = bias.type[:-1].rpartition("x")[2]
+            operands.append(bias)
+            reads.append(["d1"])
+            added = "%x.3"
+            if element != "f32":
+                body.append(f"%x.bias = arith.extf %x.3 : {element} to f32")
+                added = "%x.bias"
+            body.append(f"%x.sum = arith.addf {last}, {added} : f32")
+            last = "%x.sum"
+        kind = _type(out)
+        element = kind[:-1].rpartition("x")[2]
+        if element != "f32":
+            body.append(f"%x.r = arith.truncf {last} : f32 to {element}")
+            last = "%x.r"
+        self.values[node] = self.loops(operands, reads, kind, sources, body, last)
 
     def elementwise(self, node: Node) -> None:
         tensors = [argument.meta["val"] for argument in node.args]
@@ -272,23 +422,44 @@ class _Lowering:
             _type(node.meta["val"]),
         )
 
+    def with_number(self, node: Node, source: Node) -> None:
+        """A number on the right-hand side."""
+        element = DTYPES[element_types()[node.meta["val"].dtype]]
+        constant = f"%x.number = arith.constant {float(node.args[1]):.9e} : {element}"
+        body = [constant, f"%x.r = {_ELEMENTWISE[node.target]} %x.0, %x.number : {element}"]
+        self.map(node, source, body)
+
+    def has_number(self, node: Node, source: Optional[Node]) -> bool:
+        """Whether a node combines a tensor of floats, of the dtype of the result, and a number."""
+        if node.target not in _ELEMENTWISE or node.kwargs or len(node.args) != 2 or source not in self.values:
+            return False
+        dtypes = (source.meta["val"].dtype, node.meta["val"].dtype)
+        is_wide = dtypes[0] == dtypes[1] and dtypes[0] in (torch.bfloat16, torch.float16, torch.float32)
+        return is_wide and isinstance(node.args[1], (int, float))
+
     def is_elementwise(self, node: Node) -> bool:
         """Whether a node combines two tensors of the dtype of the result, which are floating-point numbers."""
         if node.target not in _ELEMENTWISE or node.kwargs or len(node.args) != 2:
             return False
         value = node.meta["val"]
         return value.dtype.is_floating_point and all(
-            argument in self.values and argument.meta["val"].dtype == value.dtype for argument in node.args
+            isinstance(argument, Node) and argument in self.values and argument.meta["val"].dtype == value.dtype
+            for argument in node.args
         )
 
     def call(self, node: Node) -> None:
         target = node.target
         if target is torch.ops.attn.attention.default:
             return self.attention(node)
+        if target in (torch.ops.attn.quantize.default, torch.ops.attn.quantize_with_scale.default):
+            return self.quantize(node)
         source = node.args[0] if node.args and isinstance(node.args[0], Node) else None
+        value = node.meta["val"]
         if target is operator.getitem and (source, node.args[1]) in self.parts:
-            self.values[node] = self.parts[source, node.args[1]]  # type: ignore[index]
-        elif target in (aten.permute.default, aten.transpose.int, aten.mT.default):
+            # The function may not know all sizes.
+            kind = _type(value)
+            self.values[node] = _Value(self.cast(self.parts[source, node.args[1]], kind), kind)  # type: ignore[index]
+        elif target in _TRANSPOSITIONS:
             self.permute(node)
         elif target == aten.unsqueeze.default:
             self.unsqueeze(node)
@@ -298,6 +469,14 @@ class _Lowering:
             self.reshape(node)
         elif target == aten.linear.default and all(argument in self.values for argument in node.args if argument):
             self.linear(node)
+        elif target == aten._scaled_mm.default:
+            self.scaled_matmul(node)
+        elif self.is_cast(node, source) and source in self.values:
+            self.convert(node, source)
+        elif self.is_clamp(node, source):
+            self.clamp(node, source)
+        elif self.has_number(node, source):
+            self.with_number(node, source)
         elif self.is_elementwise(node):
             self.elementwise(node)
         else:
@@ -311,8 +490,8 @@ class _Lowering:
     def refusal(self, node: Node) -> str:
         return (
             f"the graph has the operation {node.target} ({node.name}), which Attn does not compile here; pass a "
-            "function that has attention, linear layers, additions, multiplications and views alone, or package the "
-            "model with AOTInductor, which keeps Attn's kernels"
+            "function that has attention, linear layers, quantizations, arithmetic, casts and views alone, or package "
+            "the model with AOTInductor, which keeps Attn's kernels"
         )
 
     def run(self) -> str:
@@ -362,6 +541,34 @@ class _Lowering:
                 "",
             ]
         )
+
+
+def _bind(node: Node) -> Dict[str, Any]:
+    """The arguments of an operator by name."""
+    names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
+    return {**dict(zip(names, node.args)), **node.kwargs}
+
+
+@functools.lru_cache(maxsize=None)
+def _find_limit(dtype: torch.dtype) -> Optional[float]:
+    """The largest number of 8 bits, if casts of this torch give it instead of infinity or NaN."""
+    if dtype not in FLOAT8:
+        return None
+    limit = torch.finfo(dtype).max
+    return limit if torch.tensor(4 * limit).to(dtype).float() == limit else None
+
+
+def _write_clamp(value: str, result: str, low: Optional[float], high: Optional[float], element: str) -> List[str]:
+    """Operations that clamp ``value``; NaN stays NaN."""
+    lines = []
+    for name, bound, operation in (("low", low, "maximumf"), ("high", high, "minimumf")):
+        if bound is None:
+            continue
+        lines.append(f"%x.{name} = arith.constant {float(bound):.9e} : {element}")
+        clamped = result if name == "high" or high is None else "%x.raised"
+        lines.append(f"{clamped} = arith.{operation} {value}, %x.{name} : {element}")
+        value = clamped
+    return lines
 
 
 def _merged(sizes: Sequence[str]) -> str:
