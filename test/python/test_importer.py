@@ -531,7 +531,7 @@ def bound_below(q, k, v):
 
 
 def write_to_a_view(q, k, v):
-    """What is written through a view is read afterwards."""
+    """Scores are read after a write through a view of them."""
     scores = q @ k.mT
     scores.mT.mul_(0.5)
     return torch.softmax(scores, -1) @ v
@@ -545,7 +545,7 @@ def read_by_a_view(q, k, v):
 
 
 def write_to_an_operand(q, k, v):
-    """The dtype of what is written is that of the operand."""
+    """The sum has the dtype of the scores."""
     scores = (q @ k.mT).bfloat16()
     scores += q[..., :1].float()
     return torch.softmax(scores.float(), -1) @ v
@@ -594,7 +594,7 @@ class WithSinks(nn.Module):
 @pytest.mark.parametrize("is_shifted", [False, True])
 @pytest.mark.parametrize("of_queries", [False, True])
 def test_sinks(of_queries, is_shifted, decomposed):
-    """Values and gradients, for lengths that vary, beside float64."""
+    """Values and gradients, for lengths that vary, against float64."""
     torch.manual_seed(0)
     model = WithSinks(of_queries, is_shifted)
 
@@ -684,7 +684,7 @@ def test_heads_in_the_batch(sizes):
 
 
 def test_views_of_results():
-    """A result has other strides than that of a matmul, so that views of it are copies."""
+    """Strides of a result differ from the strides of a matmul, so that views of it are copies."""
 
     class Model(nn.Module):
         def forward(self, x):

@@ -108,7 +108,7 @@ SmallVector<Value> DecaySumWriter::emitSumBefore(Value thread,
 }
 
 /// Writes the cumulative log-decays of the tokens of `thread`, group `number`
-/// of those that threads have, and checks these.
+/// of the groups of all threads, and checks their log-decays.
 void DecaySumWriter::writeTokens(Value batch, Value head, Value thread,
                                  Value number) {
   Value first = b.mul(number, b.constant(tokensOfThread));

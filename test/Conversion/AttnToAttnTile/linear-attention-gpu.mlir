@@ -34,7 +34,7 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 
 // -----
 
-// Cumulative log-decays have two parts. A thread adds up those of eight tokens, gets the sums of the threads before it in
+// Cumulative log-decays have two parts. A thread adds up eight of them, gets the sums of the threads before it in
 // the chunk, and checks its own. All threads of the warp exchange sums; the ones after the last chunk store nothing.
 
 // CHECK-LABEL: attn_tile.kernel @decay_log_decays(
