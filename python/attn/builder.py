@@ -100,7 +100,7 @@ class Attention:
     precision: str = ""
     #: Element types of keys and values, and of the output, if they are not ``dtype``.
     key_dtype: str = ""
-    #: The element type of values if they do not have that of keys.
+    #: The element type of values if it is not the type of keys.
     value_dtype: str = ""
     out_dtype: str = ""
     epilogue: str = ""

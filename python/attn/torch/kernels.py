@@ -364,7 +364,7 @@ def check_tensors(
                 f"{name} has the dtype {tensor.dtype}, which {query.device.type} kernels do not take; convert it to "
                 + " or ".join(str(dtype) for dtype in allowed)
             )
-        # Keys and values of a wider query may have 8 bits, and those of a query of 8 bits may have other ones.
+        # Keys and values of a wider query may have 8 bits. With a query of 8 bits, each has its own format.
         wanted = key if name == "value" and key.dtype in FLOAT8 else query
         is_narrow = name == "key" and key.dtype in FLOAT8 and query.dtype in _NAMES
         are_narrow = query.dtype in FLOAT8 and tensor.dtype in FLOAT8
