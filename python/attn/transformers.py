@@ -644,6 +644,9 @@ REFUSED = ("head_mask", "indices", "block_indices")
 #: Types of models that leave masks out unless they are tensors.
 _IGNORING_MASKS = ("doge",)
 
+#: Types of models that extend dense masks by numbers that are added to scores, also masks of booleans.
+_ADDING_TO_MASKS = ("deepseek_v4",)
+
 
 def _check_call(module: torch.nn.Module, attention_mask: Any, arguments: Dict[str, Any]) -> None:
     """Refuses what a module asks for that kernels do not compute."""
@@ -657,6 +660,12 @@ def _check_call(module: torch.nn.Module, attention_mask: Any, arguments: Dict[st
     model = getattr(getattr(module, "config", None), "model_type", "")
     if model in _IGNORING_MASKS and not isinstance(attention_mask, BlockMask):
         raise UnsupportedError(f'models of type {model} leave out masks of "attn"; use attn_implementation="eager"')
+    is_boolean = isinstance(attention_mask, Tensor) and attention_mask.dtype == torch.bool
+    if model in _ADDING_TO_MASKS and is_boolean:
+        raise UnsupportedError(
+            f'models of type {model} extend masks by numbers, and "attn" made this one of booleans; '
+            'use attn_implementation="eager"'
+        )
 
 
 def _make_state(query: Tensor, value: Tensor, sinks: Optional[Tensor]) -> Optional[Tuple[Tensor, Tensor]]:

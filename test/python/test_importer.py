@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention is found in exported graphs, and computed as before."""
 
+import copy
 import math
 import warnings
 
@@ -551,10 +552,65 @@ def write_to_an_operand(q, k, v):
     return torch.softmax(scores.float(), -1) @ v
 
 
+def rotate_in_place(q, k, v):
+    """The scale before the write would be taken from the matmul."""
+    q = q * 0.25
+    q[..., :8] *= 3
+    return torch.softmax(q @ k.mT, -1) @ v
+
+
+def write_to_keys(q, k, v):
+    k = k.clone()
+    k[..., :8].mul_(3)
+    return torch.softmax(q @ k.mT, -1) @ v
+
+
+def write_to_parts(q, k, v):
+    scores = q @ k.mT
+    first, _ = scores.chunk(2, 1)
+    first.mul_(3)
+    return torch.softmax(scores, -1) @ v
+
+
+def keep_parts(q, k, v):
+    """The parts are read after the write."""
+    scores = q @ k.mT
+    first, second = scores.chunk(2, -1)
+    scores.add_(1.0)
+    return torch.softmax(scores, -1) @ v + torch.cat((first, second), -1) @ v
+
+
+def write_lists(q, k, v):
+    scores = q @ k.mT
+    torch._foreach_mul_([scores], 0.5)
+    return torch.softmax(scores, -1) @ v
+
+
+def write_by_out(q, k, v):
+    scores = q @ k.mT
+    view = scores.view(6, 20, 20)
+    torch.mul(scores, 0.25, out=scores)
+    return torch.softmax(view.view(2, 3, 20, 20), -1) @ v
+
+
+def write_to_the_result(q, k, v):
+    q, k, v = (x.reshape(2, 20, 3, 16).transpose(1, 2) for x in (q, k, v))
+    out = torch.softmax(q @ k.mT, -1) @ v + 1.0
+    out.view(6, 20, 16).mul_(3)
+    return out
+
+
+def write_to_shared_heads(q, k, v):
+    k = k[:, :1].repeat_interleave(3, 1)
+    k[:, 0].mul_(3)
+    return F.scaled_dot_product_attention(q, k, v)
+
+
 @pytest.mark.parametrize(
     "function,count",
     [(scale_in_place, 1), (mask_in_place, 1), (bound_below, 1), (write_to_a_view, None), (read_by_a_view, None),
-     (write_to_an_operand, None)],
+     (write_to_an_operand, None), (rotate_in_place, 0), (write_to_keys, 0), (write_to_parts, 0), (keep_parts, None),
+     (write_lists, 0), (write_by_out, 0), (write_to_the_result, 1), (write_to_shared_heads, 0)],
 )  # fmt: skip
 def test_operations_in_place(function, count):
     class Module(nn.Module):
@@ -567,6 +623,66 @@ def test_operations_in_place(function, count):
         module = from_export(program)
     assert count is None or len(module.meta["attn_found"]) == count
     torch.testing.assert_close(module(*inputs(20, 20)), function(*inputs(20, 20)), rtol=1e-4, atol=1e-5)
+
+
+class WithBuffers(nn.Module):
+    """A cache of keys, a scale that changes with each call, and a counter."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(2, 3, 20, 16))
+        self.register_buffer("scale", torch.tensor(0.25))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+
+    def forward(self, q, k, v):
+        self.calls.add_(1)
+        self.keys[:, :, :12].copy_(k[:, :, :12])
+        scores = q @ self.keys.mT * self.scale
+        out = torch.softmax(scores, -1) @ v
+        self.scale.mul_(1.5)
+        return out
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_buffers_that_are_written(decomposed):
+    """Buffers are no constants, and importing does not change them."""
+    program = torch.export.export(WithBuffers(), tuple(inputs(20, 20)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = from_export(program.run_decompositions() if decomposed else program)
+    expected = WithBuffers()
+    for seed in range(3):
+        torch.manual_seed(seed)
+        q, k, v = (torch.randn(2, 3, 20, 16) for _ in range(3))
+        torch.testing.assert_close(module(q, k, v), expected(q, k, v), rtol=1e-4, atol=1e-5)
+    assert dict(module.named_buffers())["calls"] == 3
+
+
+class WithCache(nn.Module):
+    """New keys and values are written to a cache before attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.randn(2, 3, 20, 16))
+        self.register_buffer("values", torch.randn(2, 3, 20, 16))
+
+    def forward(self, q, k, v, place):
+        self.keys.index_copy_(2, place, k)
+        self.values.index_copy_(2, place, v)
+        return torch.softmax(q @ self.keys.mT * 0.25, -1) @ self.values
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_caches(decomposed):
+    torch.manual_seed(0)
+    model, rows = WithCache(), [torch.randn(2, 3, 1, 16) for _ in range(3)]
+    reference = copy.deepcopy(model)
+    program = torch.export.export(model, (*rows, torch.tensor([5])))
+    module = from_export(program.run_decompositions() if decomposed else program)
+    assert len(calls(module)) == 1
+    for place in (3, 4):
+        actual, expected = (each(*rows, torch.tensor([place])) for each in (module, reference))
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 class WithSinks(nn.Module):
@@ -630,6 +746,7 @@ def test_sinks_that_are_left():
                 return function(q @ k.mT, v, sinks)
 
         inputs = [torch.randn(shape) for shape in shapes]
+        attn.errors._warned.clear()
         with pytest.warns(attn.errors.AttnWarning):
             module = from_export(torch.export.export(Model(), tuple(inputs)))
         assert torch.equal(module(*inputs), Model()(*inputs))
@@ -642,7 +759,11 @@ def test_sinks_that_are_left():
     def plain(scores, v, sinks):
         return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1] @ v
 
-    shape = (2, 4, 12, 16)
+    def step(scores, v, sinks):
+        return torch.cat([scores, sinks], -1).softmax(-1)[..., ::2] @ v
+
+    shape, short = (2, 4, 12, 16), (2, 4, 2, 16)
+    assert "their probabilities are not cut off" in left(step, short, short, short, (2, 4, 2, 1))
     assert "their probabilities are not cut off" in left(cut_first, shape, shape, shape, (2, 4, 12, 1))
     assert "other dimensions than batch, heads" in left(plain, shape[1:], shape[1:], shape[1:], (4, 12, 1))
 
@@ -681,6 +802,24 @@ def test_heads_in_the_batch(sizes):
             expected.square().sum().backward()
             for x, y in zip(inputs[:3], exact):
                 torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch,queries,sizes", [(4, 8, (1, 4, 1, 8)), (2, 8, (2, 1, 8, 8)), (4, 1, (1, 4, 1, 8))])
+def test_queries_in_the_batch(batch, queries, sizes):
+    """The first dimension of scores is not batch and heads, though their mask has these."""
+
+    class Model(nn.Module):
+        def forward(self, q, k, v, mask):
+            scores = torch.bmm(q.reshape(batch, 4 * queries, 16), k.transpose(1, 2))
+            scores = scores.view(batch, 4, queries, 8) + mask
+            return torch.bmm(scores.view(batch, 4 * queries, 8).softmax(-1), v)
+
+    inputs = (torch.randn(batch, 4, queries, 16), *torch.randn(2, batch, 8, 16), torch.randn(sizes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = from_export(torch.export.export(Model(), inputs))
+    assert "a mask is added to scores of the shape" in module.meta["attn_left"][0]
+    torch.testing.assert_close(module(*inputs), Model()(*inputs))
 
 
 def test_views_of_results():

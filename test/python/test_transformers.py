@@ -488,6 +488,10 @@ def test_models_without_our_masks():
     module.config = types.SimpleNamespace(model_type="doge")
     with pytest.raises(UnsupportedError, match="models of type doge leave out masks"):
         attn.transformers.attend(module, x, x, x, torch.zeros(2, 2, 9, 9))
+    # DeepSeek V4 appends numbers to dense masks, which a mask of booleans would invert.
+    module.config.model_type = "deepseek_v4"
+    with pytest.raises(UnsupportedError, match="models of type deepseek_v4 extend masks by numbers"):
+        attn.transformers.attend(module, x, x, x, torch.ones(2, 1, 9, 9, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("causal", [True, False])

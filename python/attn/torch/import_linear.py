@@ -419,7 +419,6 @@ class LinearImporter(_Importer):
         shape = _shape(last)
         is_likely = factors.is_tril or bool(factors.masks) or bool(factors.tensors)
         try:
-            self.check_written(last)
             scores = types.SimpleNamespace(args=(factors.scores,), meta=last.meta)
             query, key, scale, cap, masks = self.match_scores(scores)
             if cap is not None or masks:
@@ -432,6 +431,8 @@ class LinearImporter(_Importer):
                 raise _Mismatch("scores have dropout")
             if any(len(_shape(tensor)) != len(shape) for tensor in (query, key, value)):
                 raise _Mismatch("its operands have another number of dimensions than the scores")
+            others = (tensor for tensor, _ in (*factors.masks, *factors.tensors))
+            self.check_writes(output, (query, key, value, *others))
             attention = _Attention(output, query, key, value, scale=scale * factors.scale, order=order)
             attention = self.share_heads(attention) if not is_sum else attention
             return self.read_factors(node, is_sum, attention, factors, shape)

@@ -58,6 +58,17 @@ _PASSED = (
     *(_CASTS + _COPIES + _VIEWS + _EXPANDS + _SQUEEZES + _PERMUTATIONS),
     *(*_SCALES, *_SUMS, *_FILLS, *_LOWER_BOUNDS, aten.tanh.default),
 )
+#: Operations whose results are in memory of their own.
+_FRESH = frozenset(
+    getattr(aten, name)
+    for name in (
+        "matmul", "bmm", "baddbmm", "linear", "mul", "div", "add", "sub", "rsub", "neg", "tanh", "sin", "cos", "exp",
+        "softmax", "_softmax", "log_softmax", "where", "masked_fill", "cat", "clone", "sigmoid", "relu", "gelu", "silu",
+        "lift_fresh_copy", "clamp", "clamp_min", "maximum", "eq", "ne", "lt", "le", "gt", "ge", "logical_not",
+    )
+)  # fmt: skip
+#: Operations that write their result into their first argument, by what they compute.
+_IN_PLACE = frozenset(getattr(aten, name) for name in ("mul", "div", "add", "sub", "masked_fill", "tanh", "clamp"))
 # Impure for torch, but without effect once the result is unused or the checked tensor is gone.
 _CHECKS = (aten._assert_tensor_metadata.default,)
 _WITHOUT_EFFECT = (aten.dropout.default, aten.native_dropout.default, *_CHECKS)
@@ -92,6 +103,50 @@ class _Attention(NamedTuple):
 
 def _shape(node: Node) -> Tuple:
     return tuple(node.meta["val"].shape)
+
+
+def _is_mutable(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _find_aliased(node: Node) -> List[Node]:
+    """The operands in whose memory the result of ``node`` may be."""
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+        return list(node.all_input_nodes)
+    if target._schema.is_mutable:
+        return _find_arguments(node, lambda alias: alias.is_write)
+    is_fresh = len(node.args[1]) == 2 if target == aten.einsum.default else target.overloadpacket in _FRESH
+    if is_fresh:
+        return []
+    # Some operations return an operand without saying so.
+    return _find_arguments(node, lambda alias: True) or list(node.all_input_nodes)
+
+
+def _takes_shape_of(node: Node, source: Node) -> bool:
+    """Whether ``node`` takes a shape or a dtype of ``source``, and no elements."""
+    takes = (aten.expand_as.default, aten.type_as.default, aten.view_as.default)
+    return node.target in takes and node.args[0] is not source
+
+
+def _find_arguments(node: Node, takes: Callable[[Any], bool]) -> List[Node]:
+    """The operands, also in lists, of which the schema says something that ``takes`` takes."""
+    arguments = node.target._schema.arguments
+    given = {**{argument.name: value for argument, value in zip(arguments, node.args)}, **node.kwargs}
+    found: List[Node] = []
+    for argument in arguments:
+        if argument.alias_info is not None and takes(argument.alias_info):
+            torch.fx.node.map_arg(given.get(argument.name), found.append)
+    return found
+
+
+def _find_written(node: Node) -> List[Node]:
+    """The nodes to whose memory ``node`` writes."""
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return list(node.all_input_nodes)
+    if not _is_mutable(node) or node.target == aten.detach_.default:
+        return []
+    return _find_arguments(node, lambda alias: alias.is_write)
 
 
 def _get_order(node: Node, rank: int) -> List[int]:
@@ -210,8 +265,12 @@ class _Importer:
         self.module = module
         self.graph: Graph = module.graph
         self.values: Dict[Node, Optional[Tensor]] = {}
+        self.places = {node: place for place, node in enumerate(self.graph.nodes)}
+        self.attributes: Dict[Any, List[Node]] = {}
+        for node in self.graph.find_nodes(op="get_attr"):
+            self.attributes.setdefault(node.target, []).append(node)
         self.functionalize()
-        self.written = self.find_written()
+        self.writes = self.find_writes()
 
     def only_user(self, node: Node, what: str) -> Node:
         users = [user for user in node.users if user.target not in _CHECKS]
@@ -230,6 +289,9 @@ class _Importer:
         return self.values[node]
 
     def _evaluate(self, node: Node) -> Optional[Tensor]:
+        is_written = any(node in memory for _, memory in self.writes)
+        if is_written or (_is_mutable(node) and node.target != aten.detach_.default):
+            return None
         if node.op == "get_attr":
             value = operator.attrgetter(str(node.target))(self.module)
             return None if isinstance(value, torch.nn.Parameter) else value
@@ -319,6 +381,7 @@ class _Importer:
         (key, key_times), (value, value_times) = map(self.shared_heads, (attention.key, attention.value))
         if key_times == value_times == 1:
             return attention
+        self.check_writes(attention.output, (key, value), (attention.key, attention.value))
         return attention._replace(key=key, value=value, enable_gqa=True)
 
     def transposed(self, node: Node, result_rank: int) -> Tuple[Node, float]:
@@ -421,9 +484,14 @@ class _Importer:
         shape = _shape(softmax) if without_sinks is None else _shape(without_sinks)
         scale, cap = 1.0, None
         masks: List[Tuple[Node, bool]] = []
+        number = 0
         while node.target not in _MATMULS:
             if node.op != "call_function":
                 raise _Mismatch("it is not that of a matmul")
+            if len(masks) != number:
+                # Scores as the last mask found them.
+                self.check_split(masks[-1][0], _shape(node), shape)
+                number = len(masks)
             if node.target in (*_PERMUTATIONS, *_SQUEEZES, *_VIEWS, aten.einsum.default) and _shape(node) == shape:
                 moved = self.match_moved_matmul(node, shape)
                 if moved is not None:
@@ -467,6 +535,8 @@ class _Importer:
                 node = node.args[2]
             else:
                 raise _Mismatch(f"{node.target} is between the matmul and the softmax")
+        if len(masks) != number:
+            self.check_split(masks[-1][0], _shape(node), shape)
         return self._operands(node.args, shape, scale, cap, masks, splits_heads)
 
     def _operands(
@@ -484,13 +554,21 @@ class _Importer:
         return query, key, *self._capped(scale, cap), self._fitting(masks, shape, splits_heads)
 
     @staticmethod
+    def check_split(mask: Node, found: Tuple, shape: Tuple) -> None:
+        """Refuses a mask of four dimensions for scores of three, ``shape``, unless these were ``found`` as a view with
+        batch and heads in the place of the first one."""
+        if len(_shape(mask)) == 4 and len(shape) == 3:
+            if len(found) != 4 or found[2:] != shape[1:] or found[0] * found[1] != shape[0]:
+                raise _Mismatch(f"a mask is added to scores of the shape {found}, and their softmax has {shape}")
+
+    @staticmethod
     def _capped(scale: float, cap: Optional[float]) -> Tuple[float, Optional[float]]:
         """Scale and cap of ``cap * tanh(scale * score)`` as ``sdpa`` has them."""
         return (scale, None) if cap is None else (scale * cap, abs(cap))
 
     def _fitting(self, masks: List[Tuple[Node, bool]], shape: Tuple, splits_heads: bool) -> List[Tuple[Node, bool]]:
         """The masks in shapes that broadcast to scores. In a mask, batch and heads may be one dimension; if
-        ``splits_heads``, in scores, too."""
+        ``splits_heads``, in scores, too: such masks broadcast to scores that a view gives both dimensions."""
         result = []
         for mask, is_kept in masks:
             sizes = _shape(mask)
@@ -709,7 +787,8 @@ class _Importer:
         while _shape(probabilities) != _shape(scores):
             probabilities = self.only_user(probabilities, "attention probabilities and sinks")
             is_cut = probabilities.target == aten.slice.Tensor and probabilities.args[1] % (last + 1) == last
-            if not (is_cut and probabilities.args[2] == 0) and probabilities.target not in _CASTS + _COPIES:
+            is_cut = is_cut and probabilities.args[2] == 0 and probabilities.args[4:] in ((), (1,))
+            if not is_cut and probabilities.target not in _CASTS + _COPIES:
                 raise _Mismatch("sinks are concatenated to scores, and their probabilities are not cut off")
         if last != 3:
             raise _Mismatch("scores with sinks have other dimensions than batch, heads, queries and keys")
@@ -719,6 +798,8 @@ class _Importer:
         """Sinks of each head where these do not depend on batch entry and query, or of each query."""
         source = sinks
         while source.op == "call_function" and source.target in _EXPANDS + _CASTS + _COPIES:
+            if source.args[0].meta["val"].dtype not in (torch.float32, torch.bfloat16, torch.float16):
+                break
             source = source.args[0]
         heads = shape[1]
         if _shape(source) in ((1, heads, 1, 1), (heads, 1, 1)):
@@ -729,7 +810,6 @@ class _Importer:
         rank = len(_shape(softmax))
         if softmax.args[1] % rank != rank - 1:
             raise _Mismatch("it is not over the last dimension")
-        self.check_written(softmax)
         split = self.split_sinks(softmax)
         scores, sinks, probabilities = split or (None, None, softmax)
         query, key, scale, cap, masks = self.match_scores(softmax, scores, splits_heads=True)
@@ -737,6 +817,7 @@ class _Importer:
         for tensor in (query, key, value):
             if len(_shape(tensor)) != len(_shape(output)):
                 raise _Mismatch("its operands have another number of dimensions than the result")
+        self.check_writes(output, (query, key, value, sinks, *(mask for mask, _ in masks)))
         heads = self._count_heads(masks, _shape(query))
         if heads and order is not None:
             raise _Mismatch("its masks have a dimension for heads, and its result has another order of dimensions")
@@ -819,9 +900,6 @@ class _Importer:
 
     def check(self, attention: _Attention) -> None:
         value = attention.query.meta["val"]
-        for tensor in (attention.query, attention.key, attention.value, attention.mask, attention.sinks):
-            if tensor in self.written:
-                raise _Mismatch(f"operations write to {tensor.name}")
         if value.dtype not in kernel_dtypes(value.device):
             raise _Mismatch(f"there are no kernels for {value.dtype} on {value.device.type}")
 
@@ -843,6 +921,10 @@ class _Importer:
             if heads:
                 node.meta["val"] = output.meta["val"].unflatten(0, (-1, heads))
                 result = self.graph.call_function(aten.flatten.using_ints, (node, 0, 1))
+                result.meta["val"] = output.meta["val"]
+            if self.writes:
+                # Operations may write to a view of the result, which other strides would not have.
+                result = self.graph.call_function(aten.contiguous.default, (result,))
                 result.meta["val"] = output.meta["val"]
         output.replace_all_uses_with(result)
         return node
@@ -926,90 +1008,92 @@ class _Importer:
         before = reaches(list(softmax.all_input_nodes), lambda node: node.all_input_nodes)
         return before and reaches(list(softmax.users), lambda node: node.users)
 
+    # Operations that write to tensors
+
     def functionalize(self) -> None:
-        """Replaces operations that write into a tensor of the graph by ones that return another, where all that read it
-        afterwards are known."""
-        places = {node: place for place, node in enumerate(self.graph.nodes)}
+        """Replaces arithmetic that writes into a tensor of the graph by operations that return another, where all that
+        read it afterwards are known."""
         for node in self.graph.nodes:
-            if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+            packet = self._find_functional(node)
+            source = node.args[0] if packet is not None else None
+            is_fresh = isinstance(source, Node) and source.op == "call_function" and not _find_aliased(source)
+            if not is_fresh or not self._keeps_dtype(node):
                 continue
-            if node.target == aten.detach_.default:
-                # Constants are made so.
-                node.target = aten.detach.default
-                continue
-            name, overload = node.target._schema.name.split("::")[1], node.target._overloadname
-            packet = getattr(aten, name[:-1], None) if name.endswith("_") and not name.endswith("__") else None
-            if packet is None or overload not in packet.overloads():
-                continue
-            dtype = node.meta["val"].dtype
-            tensors = [arg.meta.get("val") for arg in node.all_input_nodes]
-            # The result has the dtype that the operation writes.
-            is_same = all(isinstance(x, Tensor) and torch.promote_types(x.dtype, dtype) == dtype for x in tensors)
-            later = [user for user in node.args[0].users if places[user] > places[node]]
-            earlier = [user for user in node.args[0].users if places[user] < places[node]]
-            if dtype.is_floating_point and is_same and self._is_fresh(node.args[0], bool(earlier or later)):
-                if not any(self._may_alias(user, node.args[0]) for user in earlier):
-                    node.target = getattr(packet, overload)
-                    node.args[0].replace_all_uses_with(node, lambda user, later=later: user in later)
+            others = [user for user in source.users if user is not node and user.target not in _CHECKS]
+            later = {user for user in others if self.places[user] > self.places[node]}
+            # A view from before would have to see the new contents.
+            earlier = [user for user in others if user not in later and not _takes_shape_of(user, source)]
+            if not any(source in _find_aliased(user) for user in earlier):
+                node.target = getattr(packet, node.target._overloadname)
+                source.replace_all_uses_with(node, lambda user, later=later: user in later)
 
     @staticmethod
-    def _may_alias(node: Node, operand: Node) -> bool:
-        """Whether the result of ``node`` may be in the memory of ``operand``."""
-        if not isinstance(node.target, torch._ops.OpOverload):
-            return True
-        # Dropout that drops nothing returns its operand.
-        if node.target == aten.dropout.default:
-            return operand is node.args[0]
-        schema = node.target._schema
-        shared = set().union(*(result.alias_info.before_set for result in schema.returns if result.alias_info))
-        return any(
-            value is operand and argument.alias_info and not shared.isdisjoint(argument.alias_info.before_set)
-            for argument, value in zip(schema.arguments, node.args)
-        )
+    def _find_functional(node: Node) -> Any:
+        """The operation that computes what ``node`` writes into its first argument; None for other nodes."""
+        if not _is_mutable(node) or not node.target._schema.name.startswith("aten::"):
+            return None
+        name = node.target._schema.name[len("aten::") :]
+        packet = getattr(aten, name[:-1], None) if name.endswith("_") else None
+        return packet if packet in _IN_PLACE and node.target._overloadname in packet.overloads() else None
 
-    def _is_fresh(self, node: Any, is_shared: bool) -> bool:
-        """Whether ``node`` is a tensor of its own, or if it is not ``is_shared`` a part of one that nothing else
-        reads."""
-        while isinstance(node, Node) and node.op == "call_function":
-            if not any(self._may_alias(node, operand) for operand in node.all_input_nodes):
-                return isinstance(node.meta.get("val"), Tensor)
-            if is_shared or len(node.users) != 1 or not isinstance(node.target, torch._ops.OpOverload):
-                return False
-            node = node.args[0]
-            if len(node.users) != 1:
-                return False
-        return False
+    @staticmethod
+    def _keeps_dtype(node: Node) -> bool:
+        """Whether the operands of ``node`` do not change the dtype of its first one, which has fractions."""
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
+        if not all(isinstance(value, Tensor) for value in values):
+            return False
+        dtype = values[0].dtype
+        return dtype.is_floating_point and all(torch.promote_types(dtype, value.dtype) == dtype for value in values)
 
-    def find_written(self) -> Set[Node]:
-        """Tensors of the graph, and views of them, that operations write to."""
-        written: Set[Node] = set()
+    def find_writes(self) -> List[Tuple[int, Set[Node]]]:
+        """The places of operations that write to tensors, and all nodes that may be in the memory of these."""
+        writes = []
         for node in self.graph.nodes:
-            if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-                pending = [
-                    value
-                    for argument, value in zip(node.target._schema.arguments, node.args)
-                    if argument.alias_info is not None and argument.alias_info.is_write
-                ]
-                while pending:
-                    tensor = pending.pop()
-                    if isinstance(tensor, Node) and tensor not in written:
-                        written.add(tensor)
-                        pending += [source for source in tensor.all_input_nodes if self._may_alias(tensor, source)]
-                        pending += [user for user in tensor.users if self._may_alias(user, tensor)]
-        return written
-
-    def check_written(self, node: Node) -> None:
-        """Refuses scores and probabilities, up to the matmuls around ``node``, that operations write to."""
-        limits = (*_MATMULS, aten.einsum.default, aten.baddbmm.default)
-        for follow in (lambda each: each.all_input_nodes, lambda each: each.users):
-            pending, seen = [node], set()
+            pending = _find_written(node)
+            memory: Set[Node] = set()
             while pending:
-                each = pending.pop()
-                if each in self.written:
-                    raise _Mismatch(f"operations write to {each.name}")
-                if each not in seen and (each is node or each.target not in limits):
-                    seen.add(each)
-                    pending += [other for other in follow(each) if other.op == "call_function"]
+                tensor = pending.pop()
+                if tensor not in memory:
+                    memory.add(tensor)
+                    pending += _find_aliased(tensor)
+                    pending += [user for user in tensor.users if tensor in _find_aliased(user)]
+                    # A buffer may have several nodes.
+                    pending += self.attributes.get(tensor.target, ()) if tensor.op == "get_attr" else ()
+            if memory:
+                writes.append((self.places[node], memory))
+        return writes
+
+    def check_writes(
+        self, output: Node, sources: Iterable[Optional[Node]], results: Optional[Iterable[Node]] = None
+    ) -> None:
+        """Refuses attention that reads ``sources`` where ``output`` is, instead of ``results`` of other nodes, if an
+        operation in between writes to one of these nodes. Without ``results`` it is ``output``."""
+        if not self.writes:
+            return
+        ends: Set[Node] = set()
+        pending = [source for source in sources if source is not None]
+        while pending:
+            node = pending.pop()
+            # Others were inserted, where their operands are.
+            if node in self.places:
+                ends.add(node)
+            else:
+                pending += node.all_input_nodes
+        nodes = set(ends)
+        pending = [output] if results is None else list(results)
+        while pending:
+            node = pending.pop()
+            if node not in nodes:
+                nodes.add(node)
+                pending += node.all_input_nodes
+        for node in nodes:
+            begin = self.places.get(node, 0)
+            if node.op in ("placeholder", "get_attr"):
+                readers = (user for user in node.users if user in nodes and user in self.places)
+                begin = min((self.places[user] for user in readers), default=0)
+            for place, memory in self.writes:
+                if node in memory and begin < place < self.places[output]:
+                    raise _Mismatch(f"operations write to {node.name}")
 
     def run(self) -> Tuple[List[str], List[str], List[str]]:
         """Calls that were found, softmaxes and calls that were left, with reasons, and the ones of these that are
@@ -1066,9 +1150,10 @@ def from_export(program: torch.export.ExportedProgram) -> GraphModule:
 
     linear, left_linear = LinearImporter(module).run_linear()
     found, left, missed = found + linear, left + left_linear, missed + left_linear
-    # Results of kernels may have other strides than the ones they replace.
-    for node in module.graph.nodes:
-        if node.target == aten.view.default:
+    # Results of kernels may have other strides than the ones they replace. Where operations write to tensors, results
+    # are copied instead.
+    if not any(map(_find_written, module.graph.nodes)):
+        for node in module.graph.find_nodes(op="call_function", target=aten.view.default):
             node.target = aten.reshape.default
     module.recompile()
     module.meta["attn_found"], module.meta["attn_left"] = found, left
