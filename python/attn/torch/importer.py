@@ -67,7 +67,7 @@ _FRESH = frozenset(
         "lift_fresh_copy", "clamp", "clamp_min", "maximum", "eq", "ne", "lt", "le", "gt", "ge", "logical_not",
     )
 )  # fmt: skip
-#: Operations that write their result into their first argument, by what they compute.
+#: Operations that have a form which writes the result into the first argument.
 _IN_PLACE = frozenset(getattr(aten, name) for name in ("mul", "div", "add", "sub", "masked_fill", "tanh", "clamp"))
 # Impure for torch, but without effect once the result is unused or the checked tensor is gone.
 _CHECKS = (aten._assert_tensor_metadata.default,)
