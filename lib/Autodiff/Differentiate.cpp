@@ -154,7 +154,8 @@ static LogicalResult addResultGradients(OpBuilder &builder,
     if (!isDifferentiableTensor(result.getType()))
       continue;
     unsigned position = combined.getNumArguments();
-    if (failed(combined.insertArgument(position, result.getType(),
+    if (failed(combined.insertArgument(position,
+                                       getGradientType(result.getType()),
                                        builder.getDictionaryAttr({}), loc)))
       return failure();
     state.addGradient(builder, loc, result, combined.getArgument(position));

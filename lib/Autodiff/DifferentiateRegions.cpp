@@ -205,10 +205,17 @@ struct MatmulModel
     if (!gradient)
       return success();
     Value lhs = matmul.getLhs(), rhs = matmul.getRhs();
+    // Gradients keep the type of the inputs, but for inputs of 8 bits, which
+    // they extend to their own type.
+    Type element = getElementTypeOrSelf(gradient);
+    if (!isFloat8(getElementTypeOrSelf(lhs)))
+      element = getElementTypeOrSelf(lhs);
     bool isLhsTransposed = matmul.getTransposeLhs(),
          isRhsTransposed = matmul.getTransposeRhs();
-    gradient = convertFloat(builder, op->getLoc(), gradient,
-                            getElementTypeOrSelf(lhs));
+    auto widen = [&](Value value) {
+      return convertFloat(builder, op->getLoc(), value, element);
+    };
+    gradient = widen(gradient);
     auto multiply = [&](Value like, Input first, Input second) {
       return emitMatmul(builder, like, first, second,
                         matmul.getPrecisionAttr());
@@ -217,16 +224,18 @@ struct MatmulModel
       // gradient * rhs^T, or rhs * gradient^T
       Value product =
           isLhsTransposed
-              ? multiply(lhs, {rhs, isRhsTransposed}, {gradient, true})
-              : multiply(lhs, {gradient, false}, {rhs, !isRhsTransposed});
+              ? multiply(lhs, {widen(rhs), isRhsTransposed}, {gradient, true})
+              : multiply(lhs, {gradient, false},
+                         {widen(rhs), !isRhsTransposed});
       state.addGradient(builder, op->getLoc(), lhs, product);
     }
     if (state.isActive(rhs)) {
       // lhs^T * gradient, or gradient^T * lhs
       Value product =
           isRhsTransposed
-              ? multiply(rhs, {gradient, true}, {lhs, isLhsTransposed})
-              : multiply(rhs, {lhs, !isLhsTransposed}, {gradient, false});
+              ? multiply(rhs, {gradient, true}, {widen(lhs), isLhsTransposed})
+              : multiply(rhs, {widen(lhs), !isLhsTransposed},
+                         {gradient, false});
       state.addGradient(builder, op->getLoc(), rhs, product);
     }
     return success();
@@ -284,7 +293,7 @@ private:
   static Value emitMatmul(OpBuilder &builder, Value like, Input lhs, Input rhs,
                           MatmulPrecisionAttr precision) {
     Location loc = like.getLoc();
-    Type element = getElementTypeOrSelf(like);
+    Type element = getElementTypeOrSelf(getGradientType(like.getType()));
     bool isSummed =
         !MatmulOp::isBatched(like) &&
         (MatmulOp::isBatched(lhs.value) || MatmulOp::isBatched(rhs.value));

@@ -23,6 +23,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 
 #include <cmath>
 
@@ -475,7 +476,7 @@ struct InsertModel
                                                   insert.getIndices()));
     if (state.isActive(insert.getDest())) {
       Value zero = arith::ConstantOp::create(
-          builder, loc, builder.getZeroAttr(insert.getScalar().getType()));
+          builder, loc, builder.getZeroAttr(getElementTypeOrSelf(gradient)));
       state.addGradient(builder, loc, insert.getDest(),
                         tensor::InsertOp::create(builder, loc, zero, gradient,
                                                  insert.getIndices()));
@@ -546,9 +547,11 @@ struct IfModel
           !(isa<TensorType>(value.getType()) && state.addsElementsOutside()))
         outer.insert(value);
 
+    auto types =
+        llvm::map_to_vector(ValueRange(outer.getArrayRef()).getTypes(),
+                            [](Type type) { return getGradientType(type); });
     auto gradient = scf::IfOp::create(
-        builder, loc, ValueRange(outer.getArrayRef()).getTypes(),
-        branch.getCondition(), /*addThenBlock=*/false,
+        builder, loc, types, branch.getCondition(), /*addThenBlock=*/false,
         /*addElseBlock=*/false);
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), gradient->getRegions())) {
@@ -595,14 +598,15 @@ private:
     SmallVector<Value> results;
     for (Value value : outer) {
       Value gradient = state.getGradient(value);
-      Type element = getElementTypeOrSelf(value.getType());
+      Type element = getElementTypeOrSelf(getGradientType(value.getType()));
       if (gradient)
         gradient = convertFloat(builder, loc, gradient, element);
       else if (isa<TensorType>(value.getType()))
         gradient = emitZeros(builder, loc, value, element);
       else
         gradient = arith::ConstantOp::create(
-            builder, loc, builder.getZeroAttr(value.getType()));
+            builder, loc,
+            builder.getZeroAttr(getGradientType(value.getType())));
       results.push_back(gradient);
     }
     scf::YieldOp::create(builder, loc, results);

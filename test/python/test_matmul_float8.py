@@ -83,3 +83,28 @@ def test_multiplications_are_exact():
         found, one = torch.empty(256, 256), torch.tensor(1.0)
         attn.compile(module(lhs, rhs, "f32", False, True, False))["f"](x, y, one, one, found)
         torch.testing.assert_close(found, x.float() * y.float().mT, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("out_type", list(OUTS))
+@pytest.mark.parametrize("transpose_lhs, transpose_rhs", [(False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("batch", [0, 1])
+def test_gradients(out_type, transpose_lhs, transpose_rhs, batch):
+    """Gradients are f32, and so are gradients of the scales in the epilogue."""
+    torch.manual_seed(0)
+    lhs, rhs = "f8E4M3FN", "f8E5M2"
+    passes = "attn-differentiate{function=f arguments=0,1,2,3 mode=combined}"
+    text = module(lhs, rhs, out_type, transpose_lhs, transpose_rhs, batch)
+    function = attn.compile(text, target="host", passes=passes)["f_grad"]
+    out_dtype, unit = OUTS[out_type]
+    leading = (3,) * batch
+    x = torch.randn(*leading, *((40, 21) if transpose_lhs else (21, 40))).to(DTYPES[lhs])
+    y = torch.randn(*leading, *((33, 40) if transpose_rhs else (40, 33))).to(DTYPES[rhs])
+    scales = [torch.tensor(0.5), torch.tensor(1.5)]
+    out, dout = (torch.randn(*leading, 21, 33).to(out_dtype) for _ in range(2))
+    gradients = [torch.empty(leaf.shape) for leaf in (x, y, *scales)]
+    function(x, y, *scales, out, dout, *gradients)
+    leaves = [leaf.double().requires_grad_() for leaf in (x, y, *scales)]
+    a, b = leaves[0].mT if transpose_lhs else leaves[0], leaves[1].mT if transpose_rhs else leaves[1]
+    expected = torch.autograd.grad(a @ b * leaves[2] * leaves[3], leaves, dout.double())
+    for gradient, wanted in zip(gradients, expected):
+        assert (gradient.double() - wanted).norm() <= 4 * max(unit, 2.0**-20) * wanted.norm()
