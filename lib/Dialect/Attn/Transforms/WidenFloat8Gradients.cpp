@@ -53,6 +53,10 @@ static void widen(RewriterBase &rewriter, AttentionGradOp op,
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   Location loc = op.getLoc();
+  // GPUs want one type of queries, outputs and their gradients. Beside operands
+  // of 8 bits the output may have another one.
+  bool isQueryNarrow = isFloat8(getElementTypeOrSelf(op.getQuery()));
+  bool isDoutNarrow = isFloat8(getElementTypeOrSelf(op.getDout()));
   Type element = getWiderType(op, target);
   auto convert = [&](OpOperand &operand, Type type) {
     Value wide = convertFloat(rewriter, loc, operand.get(), type);
@@ -63,7 +67,7 @@ static void widen(RewriterBase &rewriter, AttentionGradOp op,
     convert(*operand, element);
   // The output has the type of the query, or f32.
   Type out = getElementTypeOrSelf(op.getOut());
-  if (element.isF32())
+  if (isQueryNarrow || element.isF32() || (isDoutNarrow && !target.isHost()))
     out = element;
   convert(op.getOutMutable(), out);
   convert(op.getDoutMutable(), out);

@@ -113,3 +113,43 @@ func.func @wide(%q: tensor<1x4x8x64xbf16>, %lse: tensor<1x4x8xf32>)
       -> tensor<1x4x8x64xbf16>, tensor<1x4x8x64xbf16>, tensor<1x4x8x64xbf16>
   return %r#0, %r#1, %r#2 : tensor<1x4x8x64xbf16>, tensor<1x4x8x64xbf16>, tensor<1x4x8x64xbf16>
 }
+
+// -----
+
+// GPUs have no f32 output beside bf16 queries.
+// CHECK-LABEL: func @wide_output
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<1x4x8x64xf8E4M3FN>, %[[O:[a-z0-9]+]]: tensor<1x4x8x64xf32>
+// GPU: %[[WO:.*]] = linalg.generic {{.*}} ins(%[[O]] : tensor<1x4x8x64xf32>) outs(%{{.*}} : tensor<1x4x8x64xbf16>)
+// GPU: attn.attention_grad ins({{.*}}, %[[WO]], %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
+// GPU-SAME: {{.*}}, tensor<1x4x8x64xbf16>, tensor<1x4x8xf32>, tensor<1x4x8x64xbf16>) outs
+// HOST: attn.attention_grad ins({{.*}}, %[[O]], %{{[a-z0-9]+}}, %[[O]] :
+func.func @wide_output(%q: tensor<1x4x8x64xf8E4M3FN>, %o: tensor<1x4x8x64xf32>, %lse: tensor<1x4x8xf32>)
+    -> (tensor<1x4x8x64xf32>, tensor<1x4x8x64xf32>, tensor<1x4x8x64xf32>) {
+  %e = tensor.empty() : tensor<1x4x8x64xf32>
+  %r:3 = attn.attention_grad
+      ins(%q, %q, %q, %o, %lse, %o : tensor<1x4x8x64xf8E4M3FN>, tensor<1x4x8x64xf8E4M3FN>, tensor<1x4x8x64xf8E4M3FN>,
+          tensor<1x4x8x64xf32>, tensor<1x4x8xf32>, tensor<1x4x8x64xf32>)
+      outs(%e, %e, %e : tensor<1x4x8x64xf32>, tensor<1x4x8x64xf32>, tensor<1x4x8x64xf32>)
+      -> tensor<1x4x8x64xf32>, tensor<1x4x8x64xf32>, tensor<1x4x8x64xf32>
+  return %r#0, %r#1, %r#2 : tensor<1x4x8x64xf32>, tensor<1x4x8x64xf32>, tensor<1x4x8x64xf32>
+}
+
+// -----
+
+// So it is for gradients of the output alone.
+// CHECK-LABEL: func @narrow_dout
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<1x4x8x64xf16>, %[[K:[a-z0-9]+]]: tensor<1x4x8x64xf8E4M3FN>, %[[O:[a-z0-9]+]]: tensor<1x4x8x64xf32>
+// GPU: %[[WO:.*]] = linalg.generic {{.*}} ins(%[[O]] : tensor<1x4x8x64xf32>) outs(%{{.*}} : tensor<1x4x8x64xf16>)
+// GPU: attn.attention_grad ins(%[[Q]], {{.*}}, %[[WO]], %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
+// GPU-SAME: {{.*}}, tensor<1x4x8x64xf16>, tensor<1x4x8xf32>, tensor<1x4x8x64xf16>) outs
+// HOST: attn.attention_grad ins(%[[Q]], {{.*}}, %[[O]], %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
+// HOST-SAME: {{.*}}, tensor<1x4x8x64xf32>, tensor<1x4x8xf32>, tensor<1x4x8x64xf32>) outs
+func.func @narrow_dout(%q: tensor<1x4x8x64xf16>, %k: tensor<1x4x8x64xf8E4M3FN>, %o: tensor<1x4x8x64xf32>,
+    %lse: tensor<1x4x8xf32>) -> (tensor<1x4x8x64xf16>, tensor<1x4x8x64xf16>, tensor<1x4x8x64xf16>) {
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %k, %o, %lse, %k : tensor<1x4x8x64xf16>, tensor<1x4x8x64xf8E4M3FN>, tensor<1x4x8x64xf8E4M3FN>,
+          tensor<1x4x8x64xf32>, tensor<1x4x8xf32>, tensor<1x4x8x64xf8E4M3FN>)
+      outs(%q, %q, %q : tensor<1x4x8x64xf16>, tensor<1x4x8x64xf16>, tensor<1x4x8x64xf16>)
+      -> tensor<1x4x8x64xf16>, tensor<1x4x8x64xf16>, tensor<1x4x8x64xf16>
+  return %r#0, %r#1, %r#2 : tensor<1x4x8x64xf16>, tensor<1x4x8x64xf16>, tensor<1x4x8x64xf16>
+}
