@@ -322,6 +322,18 @@ def test_results_are_those_without_gradients():
     assert torch.equal(out, expected) and torch.equal(lse, expected_lse)
 
 
+def test_keys_that_require_gradients_after_calls_that_do_not():
+    query = Q.clone().requires_grad_()
+    for _ in range(2):
+        sdpa(query, N, N).sum().backward()
+    for position in (1, 2):
+        tensors = [query, N, N]
+        tensors[position] = N.clone().requires_grad_()
+        with pytest.raises(attn.AttnError, match=f"{NAMES[position]} has the dtype torch.float8_e4m3fn, for which"):
+            sdpa(*tensors)
+    sdpa(query, N, N).sum().backward()
+
+
 Q = randn(1, 2, 8, 64)
 N = Q.to(E4M3)
 ERRORS = [

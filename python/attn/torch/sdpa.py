@@ -29,7 +29,7 @@ from attn.torch.kernels import (
     read_mask,
     remember_plan,
 )
-from attn.torch.ops import draw_row, is_observed, is_plain, run_plan, run_recent
+from attn.torch.ops import draw_row, is_observed, is_plain, refuse_float8_gradients, run_plan, run_recent
 from attn.torch.straight_through import QuantizeGradient, Sources, attend_scaled, move_sources
 from attn.trace import capture_type
 
@@ -366,6 +366,9 @@ def sdpa(
             # not numbers.
             call = None
         if plan is not None:
+            if needs_gradient:
+                # The name of the plan does not tell which of the tensors have one.
+                refuse_float8_gradients(query, key, value)
             if name is not None:
                 remember_plan(name, plan, needs_gradient, tensors)
             if attn_mask is not None and needs_gradient:
