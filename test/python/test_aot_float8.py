@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matmuls, casts and quantizations of 8 bits in graphs that become artifacts, against f64."""
 
+import math
 import re
 import subprocess
 
@@ -164,6 +165,88 @@ def test_casts(tmp_path, dtype):
     torch.testing.assert_close(out, expected, rtol=0.3, atol=1e-2)
 
 
+class Rows(torch.nn.Module):
+    """A function of the values of attention, in rows, with tensors of the module."""
+
+    def __init__(self, function, **tensors):
+        super().__init__()
+        self.function = function
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+
+    def forward(self, x):
+        return self.function(self, attend(x).flatten(0, 1))
+
+
+NUMBERS = {
+    "mul": (lambda x, n: x * n, 0.1),
+    "div": (lambda x, n: x / n, 0.3),
+    "add": (lambda x, n: x + n, 0.1),
+    "sub": (lambda x, n: x - n, 0.3),
+    # Numbers that f16 does not have.
+    "large": (lambda x, n: x * n, 1e5),
+    "small": (lambda x, n: x / n, 1e-8),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("case", list(NUMBERS))
+def test_numbers_are_not_rounded(tmp_path, dtype, case):
+    torch.manual_seed(0)
+    function, number = NUMBERS[case]
+    magnitude = {"large": 1e-4, "small": 2.0**-20}.get(case, 1.0)
+    x = (magnitude * torch.randn(1, 20, WIDTH)).to(dtype).float()
+    model = Rows(lambda m, rows: function(rows.to(dtype), number))
+    out = run(model, (x,), torch.empty(20, WIDTH, dtype=dtype), tmp_path)
+    # The first query attends one key: its value is known exactly.
+    expected = function(x[0, 0].double(), torch.tensor(number).double()).float().to(dtype)
+    assert expected.isfinite().all()
+    assert torch.equal(out[0], expected)
+
+
+@pytest.mark.parametrize("low, high", [(0.0, math.inf), (-math.inf, 0.5), (-math.inf, math.inf), (math.nan, None)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_bounds_that_are_not_finite(tmp_path, low, high, dtype):
+    torch.manual_seed(0)
+    x = torch.randn(1, 4, WIDTH).to(dtype).float()
+    model = Rows(lambda m, rows: rows.to(dtype).clamp(low, high))
+    out = run(model, (x,), torch.empty(4, WIDTH, dtype=dtype), tmp_path)
+    torch.testing.assert_close(out[0], x[0, 0].to(dtype).clamp(low, high), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_numbers_that_are_not_finite(tmp_path, number):
+    x = torch.arange(4.0 * WIDTH).sub(7).view(1, 4, WIDTH)
+    out = run(Rows(lambda m, rows: rows * number), (x,), torch.empty(4, WIDTH), tmp_path)
+    torch.testing.assert_close(out[0], x[0, 0] * number, rtol=0, atol=0, equal_nan=True)
+
+
+def test_products_of_scales(tmp_path):
+    torch.manual_seed(0)
+    weight, a, b = torch.randn(16, WIDTH).to(E4M3), torch.tensor(0.25), torch.tensor(3.0)
+    product = lambda m, rows: torch._scaled_mm(  # noqa: E731
+        rows.to(E4M3), m.weight.t(), m.a * m.b, m.a, out_dtype=torch.float32
+    )
+    x = torch.randn(1, 20, WIDTH).to(E4M3).float()
+    out = run(Rows(product, weight=weight, a=a, b=b), (x,), torch.empty(20, 16), tmp_path)
+    expected = x[0, 0].double() @ weight.double().T * 0.75 * 0.25
+    torch.testing.assert_close(out[0].double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("move", [lambda w: w.permute(0, 1), lambda w: w.transpose(0, 0)], ids=["permute", "transpose"])
+def test_views_that_transpose_nothing(tmp_path, move):
+    torch.manual_seed(0)
+    # Torch wants the columns of the second matrix contiguous.
+    weight = torch.randn(WIDTH, WIDTH)
+    multiply = lambda m, rows: torch._scaled_mm(  # noqa: E731
+        rows.to(E4M3), move(m.weight.t().to(E4M3)), m.one, m.one, out_dtype=torch.float32
+    )
+    x = torch.randn(1, 16, WIDTH).to(E4M3).float()
+    out = run(Rows(multiply, weight=weight, one=torch.tensor(1.0)), (x,), torch.empty(16, WIDTH), tmp_path)
+    expected = x[0, 0].double() @ weight.to(E4M3).double().T
+    torch.testing.assert_close(out[0].double(), expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [E4M3, E5M2])
 def test_casts_beyond_the_largest_number(tmp_path, dtype):
     """What torch does: the largest number, or infinity or NaN."""
@@ -213,6 +296,7 @@ class Failing(torch.nn.Module):
             "has a result of torch.float8_e4m3fn, which kernels do not round; pass out_dtype=torch.bfloat16",
         ),
         (lambda m, x: x.clamp(m.one), "aten.clamp.Tensor"),
+        (lambda m, x: x.to(E4M3) * x.to(E4M3), "the graph has the operation aten.mul.Tensor"),
         (lambda m, x: x.double().float(), "which Attn does not compile here"),
     ],
 )

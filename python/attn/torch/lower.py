@@ -272,7 +272,7 @@ class _Lowering:
                 if size == "?":
                     sources[place] = (operand, dim)
             maps.append(dims)
-        element = kind[:-1].rpartition("x")[2]
+        element = kind[:-1].rpartition("x")[2].rpartition("<")[2]
         body = [f"%x.r = {operation} %x.0, %x.1 : {element}"]
         return self.loops(operands, maps, kind, sources, body)
 
@@ -322,7 +322,7 @@ class _Lowering:
         if limit is not None and before != "f32":
             raise UnsupportedError(self.refusal(node))
         if limit is not None:
-            body += _write_clamp(wide, "%x.kept", -limit, limit, "f32")
+            body += _write_clamp(wide, "%x.kept", -limit, limit, torch.float32)
             wide = "%x.kept"
         operation = "arith.extf" if after == "f32" else "arith.truncf"
         body.append(f"%x.r = {operation} {wide} : {before} to {after}")
@@ -330,8 +330,7 @@ class _Lowering:
 
     def clamp(self, node: Node, source: Node) -> None:
         low, high = (*node.args[1:], None, None)[:2]
-        element = DTYPES[element_types()[node.meta["val"].dtype]]
-        self.map(node, source, _write_clamp("%x.0", "%x.r", low, high, element))
+        self.map(node, source, _write_clamp("%x.0", "%x.r", low, high, node.meta["val"].dtype))
 
     def is_clamp(self, node: Node, source: Optional[Node]) -> bool:
         """Whether a node clamps floats to numbers."""
@@ -363,7 +362,8 @@ class _Lowering:
                 " and no scale_result"
             )
         # A transposed matrix is read where it is.
-        transposed = b.target in _TRANSPOSITIONS and b.args[0] in self.values and b.args[0].meta["val"].dim() == 2
+        is_matrix = b.target in _TRANSPOSITIONS and b.args[0] in self.values and b.args[0].meta["val"].dim() == 2
+        transposed = is_matrix and list(_get_order(b, 2)) == [1, 0]
         left, right = self.values[a], self.values[b.args[0] if transposed else b]
         sources: List[Optional[Tuple[_Value, int]]] = [
             (left, 0) if _size_of(left, 0) == "?" else None,
@@ -423,10 +423,17 @@ class _Lowering:
         )
 
     def with_number(self, node: Node, source: Node) -> None:
-        """A number on the right-hand side."""
+        """A number on the right-hand side. Torch computes in f32, and rounds the result alone, but hosts add rounded
+        numbers."""
         element = DTYPES[element_types()[node.meta["val"].dtype]]
-        constant = f"%x.number = arith.constant {float(node.args[1]):.9e} : {element}"
-        body = [constant, f"%x.r = {_ELEMENTWISE[node.target]} %x.0, %x.number : {element}"]
+        number = _write_number(node.args[1], torch.float32)
+        body = [f"%x.number = arith.constant {number} : f32"]
+        if element == "f32":
+            body.append(f"%x.r = {_ELEMENTWISE[node.target]} %x.0, %x.number : f32")
+        else:
+            body.append(f"%x.wide = arith.extf %x.0 : {element} to f32")
+            body.append(f"%x.exact = {_ELEMENTWISE[node.target]} %x.wide, %x.number : f32")
+            body.append(f"%x.r = arith.truncf %x.exact : f32 to {element}")
         self.map(node, source, body)
 
     def has_number(self, node: Node, source: Optional[Node]) -> bool:
@@ -442,7 +449,8 @@ class _Lowering:
         if node.target not in _ELEMENTWISE or node.kwargs or len(node.args) != 2:
             return False
         value = node.meta["val"]
-        return value.dtype.is_floating_point and all(
+        # Floats of 8 bits have conversions alone.
+        return value.dtype.is_floating_point and value.dtype not in FLOAT8 and all(
             isinstance(argument, Node) and argument in self.values and argument.meta["val"].dtype == value.dtype
             for argument in node.args
         )
@@ -558,13 +566,26 @@ def _find_limit(dtype: torch.dtype) -> Optional[float]:
     return limit if torch.tensor(4 * limit).to(dtype).float() == limit else None
 
 
-def _write_clamp(value: str, result: str, low: Optional[float], high: Optional[float], element: str) -> List[str]:
+def _write_number(number: Any, dtype: torch.dtype) -> str:
+    """A number of a dtype as MLIR has it: infinities and NaN by their bits."""
+    value = torch.tensor(float(number), dtype=torch.float64).to(dtype)
+    if value.isfinite():
+        return f"{value.item():.9e}"
+    bits = value.view(torch.int32 if dtype == torch.float32 else torch.int16).item()
+    width = 8 * dtype.itemsize
+    return f"0x{bits % 2**width:0{width // 4}X}"
+
+
+def _write_clamp(
+    value: str, result: str, low: Optional[float], high: Optional[float], dtype: torch.dtype
+) -> List[str]:
     """Operations that clamp ``value``; NaN stays NaN."""
     lines = []
+    element = DTYPES[element_types()[dtype]]
     for name, bound, operation in (("low", low, "maximumf"), ("high", high, "minimumf")):
         if bound is None:
             continue
-        lines.append(f"%x.{name} = arith.constant {float(bound):.9e} : {element}")
+        lines.append(f"%x.{name} = arith.constant {_write_number(bound, dtype)} : {element}")
         clamped = result if name == "high" or high is None else "%x.raised"
         lines.append(f"{clamped} = arith.{operation} {value}, %x.{name} : {element}")
         value = clamped
