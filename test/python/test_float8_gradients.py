@@ -322,6 +322,65 @@ def test_results_are_those_without_gradients():
     assert torch.equal(out, expected) and torch.equal(lse, expected_lse)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+@pytest.mark.parametrize("narrow", [E4M3, E5M2])
+def test_small_scales_of_values_for_queries_of_f16(narrow, scale):
+    """The gradient of the output, times the scale, would be zero in f16."""
+    query = randn(2, 4, 37, 64).half().requires_grad_()
+    sources, rounded = make([(2, 4, 50, 64)] * 2, (narrow, narrow))
+    sinks, bias = randn(4, seed=3).requires_grad_(), randn(1, 4, 1, 50, seed=4).requires_grad_()
+    descale = rounded[1].scale * scale
+    out, lse = sdpa(
+        query, *(x.values for x in rounded), bias, sinks=sinks, k_descale=rounded[0].scale, v_descale=descale,
+        return_lse=True, straight_through=(None, *sources),
+    )  # fmt: skip
+    dout, dlse = randn(*out.shape, seed=5).half(), scale * randn(*lse.shape, seed=6)
+    gradients = torch.autograd.grad((out, lse), (query, *sources, sinks, bias), (dout, dlse))
+    leaves = [query.detach().double().requires_grad_(), dequantize(rounded[0])]
+    leaves.append((rounded[1].values.double() * by_row(descale, 4).double()).requires_grad_())
+    others = [x.detach().double().requires_grad_() for x in (sinks, bias)]
+    expected = reference(*leaves, mod=lambda s: s + others[1], sinks=others[0])
+    wanted = torch.autograd.grad(expected, (*leaves, *others), (dout.double(), dlse.double()))
+    check(gradients, wanted, 0.005)
+    assert find_error(gradients[3], wanted[3]) < 0.02 and find_error(gradients[4], wanted[4]) < 0.005
+
+
+def test_gradients_of_zero_for_queries_of_f16():
+    query = randn(1, 2, 8, 64).half().requires_grad_()
+    sources, rounded = make([(1, 2, 9, 64)] * 2)
+    out = sdpa(
+        query, *(x.values for x in rounded), v_descale=rounded[1].scale, straight_through=(None, *sources)
+    )  # fmt: skip
+    for gradient in torch.autograd.grad(out, (query, *sources), torch.zeros_like(out)):
+        assert (gradient == 0).all()
+
+
+SHAPES = {
+    "positions": ((20, 64), (30, 64), {}),
+    "batch": ((3, 20, 64), (3, 30, 64), {}),
+    "heads": ((4, 20, 64), (2, 30, 64), {"enable_gqa": True}),
+    "five": ((2, 3, 2, 20, 64), (2, 3, 2, 30, 64), {}),
+    "five, broadcast": ((2, 3, 4, 20, 64), (1, 3, 4, 30, 64), {}),
+    "broadcast batch": ((2, 4, 20, 64), (1, 4, 30, 64), {}),
+    "broadcast heads": ((2, 4, 20, 64), (2, 1, 30, 64), {}),
+}
+
+
+@pytest.mark.parametrize("case", list(SHAPES))
+def test_shapes(case):
+    *shapes, options = SHAPES[case]
+    sources = [randn(*shape, seed=seed).requires_grad_() for seed, shape in enumerate((*shapes, shapes[1]))]
+    rounded = [x.detach().to(E4M3) for x in sources]
+    out = sdpa(*rounded, straight_through=tuple(sources), **options)
+    dout = randn(*out.shape, seed=5).to(torch.bfloat16)
+    leaves = [x.double().requires_grad_() for x in rounded]
+    expected = torch.nn.functional.scaled_dot_product_attention(*leaves, **options)
+    assert out.shape == expected.shape
+    gradients = torch.autograd.grad(out, sources, dout)
+    assert [x.shape for x in gradients] == [x.shape for x in sources]
+    check(gradients, torch.autograd.grad(expected, leaves, dout.double()))
+
+
 def test_keys_that_require_gradients_after_calls_that_do_not():
     query = Q.clone().requires_grad_()
     for _ in range(2):
@@ -334,8 +393,33 @@ def test_keys_that_require_gradients_after_calls_that_do_not():
     sdpa(query, N, N).sum().backward()
 
 
+def test_forward_mode():
+    with torch.autograd.forward_ad.dual_level():
+        source = torch.autograd.forward_ad.make_dual(Q, torch.ones_like(Q))
+        for place in range(3):
+            sources = [None] * 3
+            sources[place] = source
+            with pytest.raises(attn.AttnError, match="attention has no forward-mode derivatives"):
+                sdpa(N, N, N, straight_through=tuple(sources))
+
+
+def test_transformations():
+    text = "attention to tensors of 8 bits has no gradients within transformations of torch.func"
+    function = lambda x: sdpa(N, N, N, straight_through=(None, x, None)).float().sum()  # noqa: E731
+    source = Q.clone().requires_grad_()
+    for call in (
+        lambda: torch.func.grad(function)(Q),
+        lambda: torch.func.vjp(function, Q),
+        lambda: torch.vmap(function)(source[None]),
+        lambda: torch.func.grad(lambda x: sdpa(x, N, N).sum())(Q),
+    ):
+        with pytest.raises(attn.AttnError, match=text):
+            call()
+
+
 Q = randn(1, 2, 8, 64)
 N = Q.to(E4M3)
+BOUNDS = torch.tensor([0, 2], dtype=torch.int32)
 ERRORS = [
     (
         lambda: sdpa(N.clone().requires_grad_(), N, N),
@@ -357,6 +441,14 @@ ERRORS = [
     (
         lambda: sdpa(N, N, N, straight_through=(Q[0], Q, Q)),
         "straight_through has the shape (2, 8, 64) for query, expected that of query, (1, 2, 8, 64)",
+    ),
+    (
+        lambda: varlen_attn(N[0], N[0], N[0], BOUNDS, straight_through=(None, None, Q)),
+        "straight_through has the shape (1, 2, 8, 64) for value, expected that of value, (2, 8, 64)",
+    ),
+    (
+        lambda: flash_attn_func(N, N, N, straight_through=(None, Q.mT, None)),
+        "straight_through has the shape (1, 2, 64, 8) for key, expected that of key, (1, 2, 8, 64)",
     ),
     (lambda: sdpa(Q, Q, Q, straight_through=(Q, Q, Q)), "straight_through is for tensors of torch.float8_e4m3fn"),
     (lambda: sdpa(Q, Q, Q, quantize_dout=quantize), "quantize_dout is for tensors of torch.float8_e4m3fn"),

@@ -81,7 +81,7 @@ def flash_attn_func(
     score_mod = write_score_mod(softcap, alibi_slopes, shift)
     kind = _make_kind(write_flash_mask(causal, window_size), softmax_scale, score_mod, dropout_p, deterministic)
     query, key, value = (with_unit_stride(x, name).transpose(1, 2) for x, name in ((q, "q"), (k, "k"), (v, "v")))
-    sources = move_sources(straight_through, lambda source: source.transpose(1, 2))
+    sources = move_sources(straight_through, (q, k, v), lambda source, _: source.transpose(1, 2))
     out, lse = attend_scaled(
         query, key, value, captures, kind, return_attn_probs, (q_descale, k_descale, v_descale), sources, quantize_dout
     )
@@ -225,7 +225,7 @@ def flash_attn_varlen_func(
         q, k, v, cu_seqlens_q, cu_seqlens_k, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
         deterministic,
     )  # fmt: skip
-    sources = move_sources(straight_through, lambda source: source.transpose(0, 1)[None])
+    sources = move_sources(straight_through, (q, k, v), lambda source, _: source.transpose(0, 1)[None])
     out, lse = attend_scaled(
         query, key, value, captures, kind, return_attn_probs, (None, None, None), sources, quantize_dout
     )

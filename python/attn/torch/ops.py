@@ -463,12 +463,13 @@ def is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def _has_dual_level() -> bool:
+def has_dual_level() -> bool:
     """Whether ``torch.autograd.forward_ad`` is on."""
     return getattr(forward_ad, "_current_level", -1) >= 0
 
 
-def _refuse_tangents(*tensors: Tensor) -> None:
+def refuse_tangents(*tensors: Tensor) -> None:
+    """Refuses tensors that have tangents."""
     if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
         raise UnsupportedError(
             "attention has no forward-mode derivatives but in double precision on the host, and a tensor has a "
@@ -478,7 +479,7 @@ def _refuse_tangents(*tensors: Tensor) -> None:
 
 def is_observed() -> bool:
     """Whether compilers or modes of torch observe calls, which checks of tensors do not all tell."""
-    return torch.compiler.is_compiling() or _len_dispatch_stack() != 0 or _has_dual_level()
+    return torch.compiler.is_compiling() or _len_dispatch_stack() != 0 or has_dual_level()
 
 
 _get_precision = torch.get_float32_matmul_precision
@@ -709,8 +710,8 @@ def attend(
             if is_plain(query, key, value, *captures):
                 _check_reads(query, key, captures, kind)
             return results
-        if _has_dual_level():
-            _refuse_tangents(query, key, value, *captures)
+        if has_dual_level():
+            refuse_tangents(query, key, value, *captures)
     gradients = find_gradients((query, key, value), captures)
     if gradients is not None:
         refuse_float8_gradients(query, key, value)

@@ -128,6 +128,13 @@ def _expand(tensor: Tensor, batch: int, heads: int) -> Tensor:
     return result.contiguous() if tensor.is_cuda and result.shape != tensor.shape else result
 
 
+def _move_source(source: Tensor, shape: torch.Size, batch: Tuple[int, ...], enable_gqa: bool) -> Tensor:
+    """A tensor before rounding with the four dimensions that the one after it has got."""
+    if source.dim() > 4:
+        source = source.expand(*batch, *source.shape[-3:])
+    return _four_dimensions(source, "straight_through", enable_gqa).expand(shape)
+
+
 def _broadcast(
     query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool, has_head_map: bool
 ) -> Tuple[Tensor, Tensor, Tensor]:
@@ -464,6 +471,10 @@ def _attend(
     )
     if not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
         query, key, value = _broadcast(query, key, value, enable_gqa, head_map is not None)
+    shapes = (query.shape, key.shape, value.shape)
+    straight_through = move_sources(
+        straight_through, original, lambda source, number: _move_source(source, shapes[number], batch, enable_gqa)
+    )
     clauses, operands = find_clauses(
         query, key, sinks, head_map, identity, query_lengths, key_lengths, positions=positions, state=state
     )
@@ -634,11 +645,12 @@ def varlen_attn(
     """
     refuse_caches(seqused_k, block_table, num_splits)
     return_lse = return_lse or (return_aux is not None and return_aux.lse)
+    tensors = (query, key, value)
     query, key, value, operands, kind = prepare_varlen(
         query, key, value, cu_seq_q, cu_seq_k, scale, window_size, enable_gqa, dropout_p, soft_cap, block_mask, sinks,
         head_map, identity, deterministic,
     )  # fmt: skip
-    sources = move_sources(straight_through, lambda source: source.transpose(0, 1)[None])
+    sources = move_sources(straight_through, tensors, lambda source, _: source.transpose(0, 1)[None])
     out, lse = attend_scaled(
         query, key, value, operands, kind, return_lse, (None, None, None), sources, quantize_dout
     )

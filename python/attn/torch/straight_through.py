@@ -19,8 +19,11 @@ from attn.torch.ops import (
     attend,
     draw_state,
     find_gradients,
+    has_dual_level,
+    is_transformed,
     refuse_float8_gradients,
     refuse_second_derivatives,
+    refuse_tangents,
     write_variant,
 )
 from attn.torch.quantize import Quantized
@@ -30,7 +33,8 @@ Sources = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
 #: Rounds the gradient of the output, ``[batch, heads, queries, head dim]``, to 8 bits.
 QuantizeGradient = Callable[[Tensor], Quantized]
 
-_TENSORS = ("query", "key", "value")
+#: Names of arguments.
+TENSORS = ("query", "key", "value")
 
 
 class _Call(NamedTuple):
@@ -75,6 +79,30 @@ def _dequantize(dout: Any, shape: torch.Size) -> Tuple[Tensor, Tensor]:
     return values, scale[..., None, None] if scale.dim() else scale
 
 
+def _get_room(tensor: Tensor) -> float:
+    """How much larger elements of a tensor of 8 bits are than elements of e4m3; 1 for wider ones."""
+    return torch.finfo(tensor.dtype).max / torch.finfo(torch.float8_e4m3fn).max if tensor.dtype in FLOAT8 else 1.0
+
+
+def _find_unit(
+    dout: Tensor, dlse: Optional[Tensor], key: Tensor, value: Tensor, k_descale: Optional[Tensor]
+) -> Tensor:
+    """A power of two, in whose multiples f16 can represent the gradients of output, scores and query. Gradients of
+    scores grow with elements of values and scales of keys, and gradients of queries with elements of keys, too."""
+    largest = dout.abs().amax() * _get_room(value)
+    if dlse is not None:
+        # The gradient of the output is multiplied by elements of values, which are so much larger.
+        largest = torch.maximum(largest, dlse.abs().amax() / 256)
+    spread = 8 * _get_room(key)
+    if k_descale is not None:
+        largest = largest * (k_descale.abs().amax() * spread).clamp(2.0**-12, 2.0**12)
+    else:
+        largest = largest * spread
+    unit = largest.log2().floor().exp2()
+    # There is none for zeros, infinities and NaN.
+    return torch.where(unit.isfinite() & (unit > 0), unit, 1.0)
+
+
 class _Attention(torch.autograd.Function):
     """Attention to tensors of 8 bits. The first three tensors get the gradients of query, key and value. Seed and
     offset of dropout, and three scales, may be None."""
@@ -110,7 +138,7 @@ class _Attention(torch.autograd.Function):
         scales, tensors, (out, lse) = rest[:3], rest[3:-2], rest[-2:]
         dout = torch.zeros_like(out) if dout is None else dout
         # Kernels see neither the scale of values nor the scale of the gradient.
-        factor = None
+        factor, unit = None, None
         if call.quantize_dout is not None:
             dout, factor = _dequantize(call.quantize_dout(_readable(dout)), out.shape)
         if scales[2] is not None:
@@ -118,11 +146,18 @@ class _Attention(torch.autograd.Function):
             factor = of_value if factor is None else factor * of_value
             out = (out.float() / of_value).to(out.dtype)
         if factor is not None:
-            dout = (dout.float() * factor).to(out.dtype)
+            dout = dout.float() * factor
+            if out.dtype == torch.float16 and dout.numel():
+                # Products with small scales would be zero.
+                unit = _find_unit(dout, dlse, *tensors[1:3], scales[1])
+                dout, dlse = dout / unit, None if dlse is None else dlse / unit
+            dout = dout.to(out.dtype)
         made = torch.ops.attn.attention_backward(
             tensors, rng, call.variant(is_forward=False), out, lse, dout, dlse if call.with_lse else None,
             *call.numbers(),
         )  # fmt: skip
+        if unit is not None:
+            made = [(gradient.float() * unit).to(gradient.dtype) for gradient in made]
         gradients: List[Optional[Tensor]] = []
         for gradient, scale, dtype in zip(made, scales, ctx.dtypes):
             if dtype is not None and scale is not None:
@@ -134,11 +169,22 @@ class _Attention(torch.autograd.Function):
         return (None, *gradients, None, None, None, None, None, None, None, *of_captures)
 
 
-def move_sources(given: Any, move: Callable[[Tensor], Tensor]) -> Any:
-    """Tensors before rounding, as ``move`` changes the ones after it."""
-    if not isinstance(given, tuple):
+def move_sources(given: Any, tensors: Sequence[Tensor], move: Callable[[Tensor, int], Tensor]) -> Any:
+    """Tensors before rounding, of the shapes of ``tensors``: query, key and value, as ``move`` changes them by their
+    numbers. All else stays, and is refused later."""
+    if not isinstance(given, tuple) or len(given) != len(TENSORS):
         return given
-    return tuple([move(source) if isinstance(source, Tensor) else source for source in given])
+    sources: List[Any] = []
+    for number, (name, tensor, source) in enumerate(zip(TENSORS, tensors, given)):
+        if isinstance(source, Tensor) and source.dtype not in FLOAT8:
+            if source.shape != tensor.shape:
+                raise AttnError(
+                    f"straight_through has the shape {tuple(source.shape)} for {name}, expected that of {name}, "
+                    f"{tuple(tensor.shape)}"
+                )
+            source = move(source, number)
+        sources.append(source)
+    return tuple(sources)
 
 
 def _find_sources(given: Any, tensors: Sequence[Tensor]) -> Sources:
@@ -148,7 +194,7 @@ def _find_sources(given: Any, tensors: Sequence[Tensor]) -> Sources:
     elif not isinstance(given, tuple) or len(given) != 3:
         raise AttnError("straight_through must be a tuple of three: the tensors before rounding, or None")
     sources: List[Optional[Tensor]] = []
-    for name, tensor, source in zip(_TENSORS, tensors, given):
+    for name, tensor, source in zip(TENSORS, tensors, given):
         if tensor.dtype not in FLOAT8:
             if source is not None:
                 raise UnsupportedError(
@@ -160,11 +206,6 @@ def _find_sources(given: Any, tensors: Sequence[Tensor]) -> Sources:
         if source is not None and (not isinstance(source, Tensor) or source.dtype in FLOAT8):
             kind = source.dtype if isinstance(source, Tensor) else type(source).__name__
             raise AttnError(f"straight_through has a {kind} for {name}, expected a tensor of wider floats, or None")
-        if source is not None and source.shape != tensor.shape:
-            raise AttnError(
-                f"straight_through has the shape {tuple(source.shape)} for {name}, expected that of {name}, "
-                f"{tuple(tensor.shape)}: batch, heads, positions and head dim"
-            )
         sources.append(source)
     return sources[0], sources[1], sources[2]
 
@@ -200,6 +241,8 @@ def attend_scaled(
         kind, captures = descale(kind, captures, *tensors, descales)
         return attend(query, key, value, captures, kind, with_lse)
     sources = _find_sources(straight_through, tensors)
+    if not torch.compiler.is_compiling() and has_dual_level():
+        refuse_tangents(*[x for x in (*sources, *tensors, *descales, *captures) if isinstance(x, Tensor)])
     if straight_through is not None:
         query, key, value = (
             tensor if source is tensor else tensor.detach() for tensor, source in zip(tensors, sources)
@@ -216,6 +259,11 @@ def attend_scaled(
         for scale, heads in zip(descales, (key, key, value))
     ]
     call = _Call(scaled, scaled._replace(epilogue=kind.epilogue), with_lse, gradients, quantize_dout)
+    if not torch.compiler.is_compiling() and is_transformed():
+        raise UnsupportedError(
+            "attention to tensors of 8 bits has no gradients within transformations of torch.func, as grad, vjp and "
+            "vmap are; use torch.autograd.grad outside of them"
+        )
     rng = draw_state(query.device) if kind.dropout_p else None
     out, lse = _Attention.apply(call, *sources, rng, *scales, *tensors, *captures)
     return out, lse if with_lse else None
