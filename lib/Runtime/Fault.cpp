@@ -85,7 +85,8 @@ static int32_t setFaultError(int32_t fault, const int32_t *words) {
                           "a call was given a log-decay that is more than 0 or "
                           "no number, or boundaries of sequences of linear "
                           "attention that are not sorted or not within its "
-                          "tensors");
+                          "tensors, or that do not go from 0 to the number of "
+                          "tokens or have another number of states");
   if (const char *text = getMaskText(fault)) {
     char message[128];
     snprintf(message, sizeof(message), text, words[2 * fault],

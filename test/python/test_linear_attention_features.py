@@ -469,6 +469,53 @@ def test_wrong_boundaries_of_states_are_reported(bounds, decay):
     at.linear_attention(**given, cu_seqlens=torch.tensor([0, 70]), output_final_state=True)
 
 
+STATES = """
+!q = tensor<1x2x?x8xf32>
+!s = tensor<?x2x8x8xf32>
+func.func @forward(%q: !q, %c: tensor<?xi32>, %s: !s, %o: !q, %t: !s) -> (!q, !s) {
+  %r:2 = attn.linear_attention ins(%q, %q, %q : !q, !q, !q) outs(%o, %t : !q, !s) initial_state(%s : !s)
+      sequences(%c : tensor<?xi32>) causal chunk(8) -> !q, !s
+  return %r#0, %r#1 : !q, !s
+}
+func.func @backward(%q: !q, %c: tensor<?xi32>, %s: !s, %dq: !q, %dk: !q, %dv: !q, %t: !s) -> (!q, !q, !q, !s) {
+  %r:4 = attn.linear_attention_grad ins(%q, %q, %q, %q : !q, !q, !q, !q) outs(%dq, %dk, %dv : !q, !q, !q)
+      initial_state(%s : !s) sequences(%c : tensor<?xi32>) dinitial_state(%t : !s) causal chunk(8)
+      -> !q, !q, !q, !s
+  return %r#0, %r#1, %r#2, %r#3 : !q, !q, !q, !s
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def functions_of_states():
+    artifact = attn.compile(STATES)
+    return {name: artifact[name] for name in ("forward", "backward")}
+
+
+@pytest.mark.parametrize("name", ["forward", "backward"])
+@pytest.mark.parametrize(
+    "bounds, number, tokens",
+    [([0, 4, 10], 1, 10), ([0, 4, 10], 3, 10), ([0, 4, 10], 0, 10), ([0, 0, 0], 1, 0), ([0], 0, 10), ([], 0, 10),
+     ([0], 1, 10), ([0, 8, 5, 10], 2, 10)],
+)  # fmt: skip
+def test_numbers_of_states_are_checked(functions_of_states, name, bounds, number, tokens):
+    """Nothing outside of the states is written, and a call without sequences is an error, too, if it has tokens."""
+    function = functions_of_states[name]
+    q, bounds = torch.randn(1, 2, tokens, 8), torch.tensor(bounds, dtype=torch.int32)
+    memory = torch.full((8, 2, 8, 8), 7.0)
+    tensors = [q, bounds, torch.randn(number, 2, 8, 8)]
+    gradients = [torch.empty_like(q) for _ in range(1 if name == "forward" else 3)]
+    with pytest.raises(AttnError, match="do not go from 0 to the number of tokens or have another number of states"):
+        function(*tensors, *gradients, memory[4 : 4 + number])
+    assert bool((memory[:4] == 7).all()) and bool((memory[4 + number :] == 7).all())
+
+
+@pytest.mark.parametrize("bounds", [[0], []])
+def test_no_tokens_of_no_sequence(functions_of_states, bounds):
+    q, state = torch.empty(1, 2, 0, 8), torch.empty(0, 2, 8, 8)
+    functions_of_states["forward"](q, torch.tensor(bounds, dtype=torch.int32), state, torch.empty_like(q), state)
+
+
 @pytest.mark.parametrize("decay", ["token", "element"])
 @pytest.mark.parametrize("value", [0.0, -1e-30, -10.0, -1e4, -math.inf])
 def test_packed_extreme_decays(decay, value):

@@ -74,8 +74,11 @@ ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
 
 Value attn::emitNumStates(OpBuilder &builder, const LinearKernelForm &form) {
   ScalarKernelBuilder b(form.op->getLoc(), builder);
-  return form.sequences ? b.sub(b.size(form.sequences, 0), b.constant(1))
-                        : b.size(form.key, 0);
+  if (!form.sequences)
+    return b.size(form.key, 0);
+  Value one = b.constant(1);
+  Value boundaries = arith::MaxUIOp::create(b, b.size(form.sequences, 0), one);
+  return b.sub(boundaries, one);
 }
 
 void attn::allocateStates(OpBuilder &builder, const LinearKernelForm &form,
@@ -133,9 +136,11 @@ void ChunkKernelWriter::writeItems(Value numSplits,
                                    function_ref<void(const WorkItem &)> body) {
   b.setInsertionPointToEnd(entry);
   Value numStates = b.size(key, 0);
-  if (sequences)
-    numStates =
-        arith::SubIOp::create(b, b.size(sequences, 0), b.index(1)).getResult();
+  if (sequences) {
+    Value one = b.index(1);
+    Value boundaries = arith::MaxUIOp::create(b, b.size(sequences, 0), one);
+    numStates = arith::SubIOp::create(b, boundaries, one);
+  }
   SmallVector<OpFoldResult> bounds = {numStates,
                                       b.getIndexAttr(form.getNumHeads())};
   if (numSplits)

@@ -159,11 +159,17 @@ private:
 void LinearKernelWriter::writeItems(
     function_ref<void(LinearAttentionChunk &)> body) {
   b.setInsertionPointToEnd(entry);
-  Value numStates = b.size(inputs.query, 0);
-  if (inputs.sequences)
-    numStates =
-        arith::SubIOp::create(b, b.size(inputs.sequences, 0), b.index(1));
-  SmallVector<OpFoldResult> bounds = {numStates, b.size(inputs.query, 1)};
+  Value batch = b.size(inputs.query, 0), numStates = batch, numItems = batch;
+  if (inputs.sequences) {
+    Value one = b.index(1);
+    Value boundaries =
+        arith::MaxUIOp::create(b, b.size(inputs.sequences, 0), one);
+    numStates = arith::SubIOp::create(b, boundaries, one);
+    // Log-decays of tokens that belong to no sequence are checked, too.
+    numItems = arith::MaxUIOp::create(b, numStates,
+                                      arith::MinUIOp::create(b, batch, one));
+  }
+  SmallVector<OpFoldResult> bounds = {numItems, b.size(inputs.query, 1)};
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
@@ -171,6 +177,14 @@ void LinearKernelWriter::writeItems(
   LinearAttentionChunk chunk(b, inputs, state,
                              inputs.sequences ? b.index(0) : state,
                              forall.getInductionVar(1));
+  if (inputs.sequences) {
+    Value hasState =
+        arith::CmpIOp::create(b, CmpIPredicate::ult, state, numStates);
+    auto branch = scf::IfOp::create(b, hasState, /*withElseRegion=*/true);
+    b.setInsertionPointToStart(branch.elseBlock());
+    chunk.begin(b.index(0), /*hasQueries=*/false, /*hasDecay=*/true);
+    b.setInsertionPointToStart(branch.thenBlock());
+  }
   findChunks(chunk);
   body(chunk);
 }

@@ -96,6 +96,8 @@ protected:
   }
 
   Value query, key, value, logDecay, beta, initialState, sequences;
+  /// The given states and the destinations of states; null if absent.
+  SmallVector<Value> allStates;
   bool isCausal;
   double factor;
   Value length, keyDim, valueDim;
@@ -113,7 +115,9 @@ public:
   OutputLoopWriter(OpBuilder &builder, LinearAttentionOp op,
                    const IRMapping &mapping)
       : LinearLoopWriter(builder, op, mapping), out(get(op.getOut())),
-        finalState(get(op.getFinalState())) {}
+        finalState(get(op.getFinalState())) {
+    allStates = {initialState, finalState};
+  }
 
   void write();
 
@@ -132,7 +136,9 @@ public:
         dfinalState(get(op.getDfinalState())), dquery(get(op.getDquery())),
         dkey(get(op.getDkey())), dvalue(get(op.getDvalue())),
         dlogDecay(get(op.getDlogDecay())), dbeta(get(op.getDbeta())),
-        dinitialState(get(op.getDinitialState())) {}
+        dinitialState(get(op.getDinitialState())) {
+    allStates = {initialState, dfinalState, dinitialState};
+  }
 
   void write();
 
@@ -199,7 +205,13 @@ void LinearLoopWriter::writeItems(function_ref<void()> body,
 
 /// Writes the packed sequences of a batch entry and head, one after the other.
 void LinearLoopWriter::writeSequences(function_ref<void()> body) {
-  Value number = arith::SubIOp::create(b, size(sequences, 0), index(1));
+  Value one = index(1);
+  Value number = arith::SubIOp::create(
+      b, arith::MaxUIOp::create(b, size(sequences, 0), one), one);
+  // Sequences that have no states are not computed.
+  for (Value states : allStates)
+    if (states)
+      number = arith::MinUIOp::create(b, number, size(states, 0));
   loop(number, [&](Value sequence) {
     auto getBoundary = [&](Value at) -> Value {
       Value token = memref::LoadOp::create(b, sequences, at);

@@ -76,6 +76,7 @@ private:
   }
   Value emitElements(const Sizes &sizes, Type element, Value input,
                      AffineMap mapOfInput, Body body, Value init = Value());
+  SmallVector<Value> getStates();
   void computeSizes();
   Value emitIsConsistent();
   Value emitClamped(ImplicitLocOpBuilder &c, Value boundary);
@@ -100,8 +101,9 @@ private:
   ImplicitLocOpBuilder b;
   OpTy op;
   int64_t chunk;
-  /// The numbers of tokens, sequences and padded rows.
-  Value length, count, numRows;
+  /// The numbers of tokens, sequences, padded rows, and sequences that kernels
+  /// are given.
+  Value length, count, numRows, numGiven;
   /// The token of each padded row, and the padded row of each token.
   Value tokens, rows;
 };
@@ -137,6 +139,18 @@ Value SequencePadding<OpTy>::emitElements(const Sizes &sizes, Type element,
   return generic.getResult(0);
 }
 
+/// The given states and the destinations of states.
+template <typename OpTy>
+SmallVector<Value> SequencePadding<OpTy>::getStates() {
+  SmallVector<Value> states = {op.getInitialState()};
+  if constexpr (std::is_same_v<OpTy, LinearAttentionOp>)
+    states.push_back(op.getFinalState());
+  else
+    states.append({op.getDfinalState(), op.getDinitialState()});
+  llvm::erase(states, Value());
+  return states;
+}
+
 template <typename OpTy>
 void SequencePadding<OpTy>::computeSizes() {
   length = getSize(op.getQuery(), tokenDim);
@@ -148,24 +162,32 @@ void SequencePadding<OpTy>::computeSizes() {
   Value least = b.createOrFold<arith::MaxUIOp>(count, one);
   Value chunks = b.createOrFold<arith::AddIOp>(whole, least);
   numRows = b.createOrFold<arith::MulIOp>(chunks, index(chunk));
+  // Kernels read and write a state of each sequence that they are given,
+  // whether or not the numbers are consistent.
+  Value batch = getSize(op.getQuery(), 0);
+  Value isEmpty =
+      b.createOrFold<arith::CmpIOp>(CmpIPredicate::eq, batch, index(0));
+  numGiven = b.createOrFold<arith::SelectOp>(isEmpty, index(0), count);
+  for (Value state : getStates())
+    numGiven = b.createOrFold<arith::MinUIOp>(numGiven, getSize(state, 0));
 }
 
-/// Whether there is one batch entry, and a state for each sequence.
+/// Whether there is one batch entry, a sequence if there are tokens, and a
+/// state for each sequence.
 template <typename OpTy>
 Value SequencePadding<OpTy>::emitIsConsistent() {
   auto isEqual = [&](Value lhs, Value rhs) {
     return b.createOrFold<arith::CmpIOp>(CmpIPredicate::eq, lhs, rhs);
   };
-  Value result = isEqual(getSize(op.getQuery(), 0), index(1));
-  SmallVector<Value> states = {op.getInitialState()};
-  if constexpr (std::is_same_v<OpTy, LinearAttentionOp>)
-    states.push_back(op.getFinalState());
-  else
-    states.append({op.getDfinalState(), op.getDinitialState()});
-  for (Value state : states)
-    if (state)
-      result = b.createOrFold<arith::AndIOp>(result,
-                                             isEqual(getSize(state, 0), count));
+  Value zero = index(0),
+        hasSequence =
+            b.createOrFold<arith::CmpIOp>(CmpIPredicate::ne, count, zero);
+  Value result = b.createOrFold<arith::AndIOp>(
+      isEqual(getSize(op.getQuery(), 0), index(1)),
+      b.createOrFold<arith::OrIOp>(hasSequence, isEqual(length, zero)));
+  for (Value state : getStates())
+    result = b.createOrFold<arith::AndIOp>(result,
+                                           isEqual(getSize(state, 0), count));
   return result;
 }
 
@@ -308,23 +330,34 @@ Value SequencePadding<OpTy>::emitRows() {
 /// log-decays.
 template <typename OpTy>
 Value SequencePadding<OpTy>::emitStarts() {
-  Sizes sizes = getSizes(op.getSequences());
+  Value size = b.createOrFold<arith::AddIOp>(numGiven, index(1));
   return emitElements(
-      sizes, b.getI32Type(), op.getSequences(), b.getMultiDimIdentityMap(1),
-      [&](ImplicitLocOpBuilder &c, ValueRange arguments) -> Value {
+      {getAsOpFoldResult(size)}, b.getI32Type(), Value(), AffineMap(),
+      [&](ImplicitLocOpBuilder &c, ValueRange) -> Value {
+        Value zero = arith::ConstantIndexOp::create(c, 0);
         Sequence sequence;
         sequence.number = linalg::IndexOp::create(c, 0);
-        sequence.begin = emitClamped(
-            c, arith::IndexCastOp::create(c, c.getIndexType(), arguments[0]));
-        Value row = emitFirstRow(c, sequence);
-        Value zero = arith::ConstantIndexOp::create(c, 0);
         auto isNumber = [&](Value number) -> Value {
           return arith::CmpIOp::create(c, CmpIPredicate::eq, sequence.number,
                                        number);
         };
-        row = arith::SelectOp::create(c, isNumber(zero), zero, row);
-        row = arith::SelectOp::create(c, isNumber(count), numRows, row);
-        return arith::IndexCastOp::create(c, c.getI32Type(), row);
+        // There may be no boundary to read.
+        auto row = scf::IfOp::create(
+            c, isNumber(zero),
+            [&](OpBuilder &then, Location loc) {
+              scf::YieldOp::create(then, loc, zero);
+            },
+            [&](OpBuilder &other, Location loc) {
+              ImplicitLocOpBuilder d(loc, other);
+              Value boundary = tensor::ExtractOp::create(d, op.getSequences(),
+                                                         sequence.number);
+              sequence.begin = emitClamped(
+                  d, arith::IndexCastOp::create(d, d.getIndexType(), boundary));
+              scf::YieldOp::create(d, emitFirstRow(d, sequence));
+            });
+        Value start = arith::SelectOp::create(c, isNumber(numGiven), numRows,
+                                              row.getResult(0));
+        return arith::IndexCastOp::create(c, c.getI32Type(), start);
       });
 }
 
@@ -543,29 +576,43 @@ void SequencePadding<OpTy>::run() {
   rewriter.replaceOp(op, emitResults(clone));
 }
 
+/// Whether an operation is the recurrence alone. A feature map would change
+/// rows of zeros.
+static bool isPlain(LinearAttentionOp op) { return op.isPlain(); }
+
+static bool isPlain(LinearAttentionGradOp /*op*/) { return true; }
+
 namespace {
 struct AttnPadSequencesPass
     : attn::impl::AttnPadSequencesPassBase<AttnPadSequencesPass> {
   using Base::Base;
 
   template <typename OpTy>
-  void pad(IRRewriter &rewriter) {
+  LogicalResult pad(IRRewriter &rewriter) {
     SmallVector<OpTy> ops;
-    getOperation()->walk([&](OpTy op) {
-      if (op.hasSequenceStates() && !op.getWholeChunks() && !op.isBufferized())
+    WalkResult walked = getOperation()->walk([&](OpTy op) -> WalkResult {
+      if (op.getWholeChunks())
+        return op.emitOpError("'whole_chunks' must come from "
+                              "attn-pad-sequences; leave it out");
+      if (isPlain(op) && op.hasSequenceStates() && !op.isBufferized())
         ops.push_back(op);
+      return WalkResult::advance();
     });
+    if (walked.wasInterrupted())
+      return failure();
     for (OpTy op : ops) {
       rewriter.setInsertionPoint(op);
       SequencePadding<OpTy>(rewriter, op).run();
       ++numPadded;
     }
+    return success();
   }
 
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
-    pad<LinearAttentionOp>(rewriter);
-    pad<LinearAttentionGradOp>(rewriter);
+    if (failed(pad<LinearAttentionOp>(rewriter)) ||
+        failed(pad<LinearAttentionGradOp>(rewriter)))
+      signalPassFailure();
   }
 };
 } // namespace

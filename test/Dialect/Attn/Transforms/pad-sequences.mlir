@@ -14,7 +14,9 @@
 // CHECK: %[[TOKENS:.*]] = linalg.generic {{.*}}"parallel", "reduction"{{.*}} ins(%[[BEGINS]], %[[ENDS]] : {{.*}} outs(%[[NO_TOKENS]] :
 // CHECK: arith.select %{{.*}}, %[[WRONG]], %{{.*}} : i32
 // CHECK: arith.maxsi
-// CHECK: %[[STARTS:.*]] = linalg.generic {{.*}} ins(%[[C]] : tensor<3xi32>) outs(%{{.*}} : tensor<3xi32>)
+// CHECK: %[[STARTS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<3xi32>)
+// CHECK: scf.if
+// CHECK: tensor.extract %[[C]]
 // CHECK: %[[DECAYS:.*]] = linalg.generic {{.*}} ins(%[[TOKENS]] : tensor<24xi32>) outs(%{{.*}} : tensor<1x4x24xf32>)
 // CHECK: arith.select %{{.*}}, %[[NAN]], %{{.*}} : f32
 // CHECK: %[[PADDED:.*]] = linalg.generic {indexing_maps = [#[[ROWS]], {{.*}} ins(%[[TOKENS]] : tensor<24xi32>) outs(%{{.*}} : tensor<1x4x24x16xbf16>)
@@ -41,6 +43,7 @@ func.func @states(%q: !q, %c: tensor<3xi32>, %s: !s) -> (!q, !s) {
 // The numbers of tokens and sequences may be dynamic. There are rows for one chunk at least.
 // CHECK-LABEL: func @dynamic
 // CHECK-SAME: (%[[Q:[0-9a-z]+]]: tensor<1x4x?x16xf32>
+// CHECK-SAME: %[[S:[0-9a-z]+]]: tensor<?x4x16x16xf32> {attn.name = "final_state"}
 // CHECK-DAG: %[[C1:.*]] = arith.constant 1 : index
 // CHECK-DAG: %[[C64:.*]] = arith.constant 64 : index
 // CHECK: %[[LENGTH:.*]] = tensor.dim %[[Q]], %{{.*}}
@@ -50,7 +53,15 @@ func.func @states(%q: !q, %c: tensor<3xi32>, %s: !s) -> (!q, !s) {
 // CHECK: %[[LEAST:.*]] = arith.maxui %[[COUNT]], %[[C1]]
 // CHECK: %[[CHUNKS:.*]] = arith.addi %[[WHOLE]], %[[LEAST]]
 // CHECK: %[[ROWS:.*]] = arith.muli %[[CHUNKS]], %[[C64]]
+// Kernels are given no more sequences than there are states. Tokens need a sequence.
+// CHECK: %[[STATES:.*]] = tensor.dim %[[S]], %{{.*}}
+// CHECK: %[[GIVEN:.*]] = arith.minui %[[COUNT]], %[[STATES]]
+// CHECK-DAG: %[[HAS_SEQUENCE:.*]] = arith.cmpi ne, %[[COUNT]], %{{.*}}
+// CHECK-DAG: %[[HAS_NO_TOKENS:.*]] = arith.cmpi eq, %[[LENGTH]], %{{.*}}
+// CHECK: arith.ori %[[HAS_SEQUENCE]], %[[HAS_NO_TOKENS]]
 // CHECK: tensor.empty(%[[ROWS]]) : tensor<?xi32>
+// CHECK: %[[NUM_STARTS:.*]] = arith.addi %[[GIVEN]], %[[C1]]
+// CHECK: tensor.empty(%[[NUM_STARTS]]) : tensor<?xi32>
 // CHECK: attn.linear_attention {{.*}} log_decay(%{{.*}} : tensor<1x4x?x16xf32>) beta(%{{.*}} : tensor<1x4x?xf32>)
 // CHECK-SAME: sequences(%{{.*}} : tensor<?xi32>) whole_chunks causal
 !q = tensor<1x4x?x16xf32>
@@ -90,16 +101,35 @@ func.func @gradient(%q: !q, %g: tensor<4xf32>, %dg: !g, %c: tensor<3xi32>, %s: !
 
 // -----
 
-// Sequences in whole chunks stay.
-// CHECK-LABEL: func @padded
+// A feature map makes other rows of zeros, so attn-decompose-linear-attention comes first.
+// CHECK-LABEL: func @feature
 // CHECK-NOT: linalg.generic
-// CHECK: attn.linear_attention
-// CHECK-NOT: linalg.generic
+// CHECK: attn.linear_attention ins(%{{.*}}, %{{.*}}, %{{.*}} : tensor<1x4x64x16xf32>
+// CHECK-NOT: whole_chunks
 // CHECK: return
 !q = tensor<1x4x64x16xf32>
 !s = tensor<2x4x16x16xf32>
-func.func @padded(%q: !q, %c: tensor<3xi32>, %s: !s) -> !q {
+func.func @feature(%q: !q, %c: tensor<3xi32>, %s: !s) -> !q {
   %r = attn.linear_attention ins(%q, %q, %q : !q, !q, !q) outs(%q : !q) initial_state(%s : !s)
-      sequences(%c : tensor<3xi32>) whole_chunks causal -> !q
+      sequences(%c : tensor<3xi32>) causal feature {
+    ^bb0(%x: tensor<?x?x?x16xf32>):
+      %e = math.exp %x : tensor<?x?x?x16xf32>
+      attn.linear_yield %e : tensor<?x?x?x16xf32>
+  } -> !q
+  return %r : !q
+}
+
+// -----
+
+// CHECK-LABEL: func @normalizer
+// CHECK-NOT: linalg.generic
+// CHECK: attn.linear_attention ins(%{{.*}}, %{{.*}}, %{{.*}} : tensor<1x4x64x16xf32>
+// CHECK-NOT: whole_chunks
+// CHECK: return
+!q = tensor<1x4x64x16xf32>
+!s = tensor<2x4x16x17xf32>
+func.func @normalizer(%q: !q, %c: tensor<3xi32>, %s: !s) -> !q {
+  %r = attn.linear_attention ins(%q, %q, %q : !q, !q, !q) outs(%q : !q) initial_state(%s : !s)
+      sequences(%c : tensor<3xi32>) causal normalizer(eps = 1.0e-6) -> !q
   return %r : !q
 }
