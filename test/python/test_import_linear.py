@@ -287,6 +287,48 @@ def test_other_masks_of_lengths_that_vary_are_left(least, most):
     torch.testing.assert_close(found(*tensors()), forward(None, *tensors()))
 
 
+def positions_in(dtype, is_cast):
+    def forward(self, q, k, v):
+        tokens = q.shape[-2]
+        position = torch.arange(tokens).to(dtype) if is_cast else torch.arange(tokens, dtype=dtype)
+        return torch.where(position[:, None] >= position[None], q @ k.transpose(-1, -2), 0.0) @ v
+
+    return forward
+
+
+def scaled_positions(self, q, k, v):
+    """``0.99 j`` is at most ``i`` for later keys, too, from the position 100 on."""
+    position = torch.arange(q.shape[-2], dtype=torch.float32)
+    distance = torch.sub(position[:, None], position[None], alpha=0.99)
+    return torch.where(distance >= 0, q @ k.transpose(-1, -2), 0.0) @ v
+
+
+@pytest.mark.parametrize(
+    "function, most",
+    [
+        (positions_in(torch.bfloat16, False), 511),
+        (positions_in(torch.bfloat16, True), 511),
+        (positions_in(torch.float16, False), 3000),
+        (positions_in(torch.int8, True), 300),
+        (scaled_positions, 300),
+    ],
+)
+def test_masks_of_rounded_positions_are_left(function, most):
+    """Masks that are the causal one for few tokens alone."""
+    length = torch.export.Dim("length", min=16, max=4096)
+    for decomposed in (False, True):
+        found = export(Function(function), tensors(), decomposed, dynamic_shapes=(({2: length},) * 3,))
+        assert count(found, linear) == 0
+        inputs = tensors(tokens=most)
+        torch.testing.assert_close(found(*inputs), function(None, *inputs), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float32, torch.float64])
+def test_masks_of_exact_positions(dtype):
+    length = torch.export.Dim("length", min=16, max=512)
+    check(Function(positions_in(dtype, False)), tensors(), calls=1, dynamic_shapes=(({2: length},) * 3,))
+
+
 @pytest.mark.parametrize("is_clamped", [False, True])
 def test_decays_of_all_pairs_below_a_mask(is_clamped):
     """The mask drops later keys, whose decays may be any numbers."""

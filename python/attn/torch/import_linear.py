@@ -58,6 +58,8 @@ _POSITIONS = tuple(
     for overload in (getattr(getattr(aten, name), one) for one in getattr(aten, name).overloads() if "out" not in one)
 )
 _COMBINATIONS = (aten.add.Tensor, aten.sub.Tensor)
+# Types that hold all positions, and the ones of conditions.
+_TYPES_OF_POSITIONS = (torch.bool, torch.int32, torch.int64, torch.float32, torch.float64)
 # Such a mask with numbers up to this one is evaluated for numbers of tokens beyond it.
 _MAX_SHIFT = 256
 # How far a constant may be from a power of a decay, relatively.
@@ -220,12 +222,17 @@ class LinearImporter(_Importer):
                 continue
             if node.target not in (*_POSITIONS, *_MOVES, *_CASTS, *_COPIES):
                 return None
+            # Narrow types round positions, or have too few of them.
+            if node.meta["val"].dtype not in _TYPES_OF_POSITIONS:
+                return None
             pending += node.all_input_nodes
             # A sum of two tensors may double the numbers in them.
             combinations += node.target in _COMBINATIONS and len(node.all_input_nodes) > 1
             if node.target not in _MOVES:
                 for number in torch.utils._pytree.tree_leaves((node.args, node.kwargs)):
                     if isinstance(number, (int, float)):
+                        if number % 1 != 0:
+                            return None
                         total += abs(number)
         shift = total * 2.0**combinations
         return math.ceil(shift) if shift <= _MAX_SHIFT else None
