@@ -104,6 +104,7 @@ def test_names_of_log_decays():
     [
         ("chunk_indices", torch.zeros(1, 2)), ("safe_gate", True), ("disable_recompute", True), ("max_num_seqs", 3),
         ("reverse", False), ("gv", None), ("output_attentions", False), ("use_graph", False), ("cp_context", None),
+        ("reverse", 0),
     ],
 )  # fmt: skip
 def test_arguments_without_effect(name, value):
@@ -150,6 +151,16 @@ def test_refused_arguments(named, message):
             "safe_gate with use_gate_in_kernel needs lower_bound",
         ),
         (dict(g=None, use_gate_in_kernel=True, lower_bound=-1.0), "use_gate_in_kernel needs g with .*; g is None"),
+        (dict(use_gate_in_kernel=True, A_log=[1.0, 2.0]), "A_log is a list; pass a tensor of torch"),
+        (
+            dict(use_gate_in_kernel=True, A_log=torch.zeros(2), dt_bias=[0.0] * 32),
+            "dt_bias is a list; pass a tensor of torch",
+        ),
+        (
+            dict(state_v_first=True, initial_state=torch.zeros(3)),
+            r"initial_state has the shape \(3,\), expected \(states, heads, value head dim, key head dim\)",
+        ),
+        (dict(state_v_first=True, initial_state=[0.0]), "initial_state is a list; pass a tensor of torch"),
         (dict(cu_seqlens_cpu=torch.tensor([0, 20])), "cu_seqlens_cpu needs cu_seqlens, whose copy it is"),
     ],
 )

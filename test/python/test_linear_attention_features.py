@@ -8,6 +8,7 @@ import math
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -264,6 +265,14 @@ def test_random_features_of_seeds(seed):
     # Sums of log-decays of features, and the seed as a tensor.
     given["g"] = -torch.rand(1, 40, 2, 24) / 4
     check_random(given, torch.tensor(seed - (1 << 64) if seed >= 1 << 63 else seed), 24, scale=1.0)
+
+
+def test_random_features_of_numpy_seeds():
+    given = make(1, 10)
+    options = dict(feature="random", random_features=8)
+    expected, _ = at.linear_attention(**given, **options, feature_seed=(1 << 63) + 5)
+    for seed in (np.uint64((1 << 63) + 5), np.int64((5 - (1 << 63))), np.array((1 << 63) + 5, dtype=np.uint64)):
+        assert torch.equal(at.linear_attention(**given, **options, feature_seed=seed)[0], expected)
 
 
 def test_random_features_approach_softmax():
@@ -699,6 +708,9 @@ def test_inductor_delta_rule():
         ),
         (dict(feature="random"), "random_features is None; it must be a whole number from 1 to 65536"),
         (dict(feature="random", random_features=0, feature_seed=1), "random_features is 0; it must be a whole number"),
+        (dict(feature="random", random_features=np.array([4, 5]), feature_seed=1), "random_features is .4 5.; it must"),
+        (dict(feature="random", random_features=8, feature_seed=np.array([4, 5])), "feature_seed is .4 5.; it must be"),
+        (dict(feature="random", random_features=8, feature_seed=2**64), "feature_seed is 18446744073709551616; it"),
         (dict(feature="random", random_features=8), "feature_seed is None; it must be a whole number of 64 bits"),
         (
             dict(feature="random", random_features=8, feature_seed=torch.zeros(1)),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
+from attn.torch.checks import check_arguments
 
 # What `prepare_arguments` computes, by operations of torch.
 _COMPUTED = (
@@ -36,6 +37,8 @@ _REFUSED = {
     "num_layers": "pass the log-decays of heads as g_gamma",
 }
 
+_REFUSED_FLAGS = ("reverse", "output_attentions", "return_intermediate_states", "use_graph")
+
 
 class Arguments(NamedTuple):
     """What is left for kernels."""
@@ -55,7 +58,9 @@ def check_names(function: str, further: Dict[str, Any]) -> None:
     """Refuses names that fla-core does not have, and arguments that have no counterpart here."""
     for name, value in further.items():
         if name in _REFUSED:
-            if _is_given(value):
+            # A flag may be 0, but a layer has the number 0, too.
+            is_flag = name in _REFUSED_FLAGS
+            if bool(value) if is_flag else _is_given(value):
                 raise UnsupportedError(f"{name} is not supported: {_REFUSED[name]}")
         elif name not in _COMPUTED and name not in _WITHOUT_EFFECT:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
@@ -70,7 +75,10 @@ def _compute_gate(raw: Optional[Tensor], further: Dict[str, Any]) -> Tensor:
     slopes, bias, least = (further.get(name) for name in ("A_log", "dt_bias", "lower_bound"))
     shape = raw.shape[2:]
     for name, tensor, size in (("A_log", slopes, shape[0]), ("dt_bias", bias, shape.numel())):
-        if tensor is not None and tensor.numel() != size:
+        if tensor is None:
+            continue
+        check_arguments(None, 0.0, **{name: tensor})
+        if tensor.numel() != size:
             raise AttnError(f"{name} has the shape {tuple(tensor.shape)}, expected ({size},)")
     if slopes is None and least is None:
         raise AttnError("use_gate_in_kernel needs A_log or lower_bound")
@@ -118,6 +126,11 @@ def prepare_arguments(
     if names and inplace_final_state:
         raise UnsupportedError(f"{names[0]} is not supported with inplace_final_state, which writes states as they are")
     if names and initial_state is not None:
+        check_arguments(None, 0.0, initial_state=initial_state)
+        if initial_state.dim() != 4:
+            shape = tuple(initial_state.shape)
+            wanted = "states, heads, value head dim, key head dim"
+            raise AttnError(f"initial_state has the shape {shape}, expected ({wanted}) with {names[0]}")
         initial_state = initial_state.transpose(-1, -2)
     return Arguments(log_decay, beta, initial_state, bool(names))
 

@@ -8,6 +8,7 @@ flash-linear-attention (fla-core), and the operators ``torch.ops.attn.linear_att
 
 import dataclasses
 import functools
+import operator
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
@@ -651,6 +652,14 @@ def prepare_rows(
     return _apply_feature(feature, "q", q), _apply_feature(feature, "k", k), scale, ""
 
 
+def _find_index(number: Any) -> Optional[int]:
+    """A whole number, of Python, NumPy or torch; None for others."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        return None
+
+
 def prepare_random_features(
     feature: Feature, number: Optional[int], seed: Union[None, int, Tensor], device: torch.device
 ) -> Tuple[Optional[int], Optional[Tensor]]:
@@ -660,7 +669,8 @@ def prepare_random_features(
             if given is not None:
                 raise AttnError(f"{name} needs feature={RANDOM_FEATURE!r}")
         return None, None
-    if not hasattr(number, "__index__") or not 1 <= number <= MAX_RANDOM_FEATURES:
+    whole = _find_index(number)
+    if whole is None or not 1 <= whole <= MAX_RANDOM_FEATURES:
         raise AttnError(f"random_features is {number}; it must be a whole number from 1 to {MAX_RANDOM_FEATURES}")
     if isinstance(seed, Tensor):
         if seed.dtype != torch.int64 or seed.numel() != 1 or seed.device != device:
@@ -668,10 +678,12 @@ def prepare_random_features(
                 f"feature_seed has the shape {tuple(seed.shape)} and the dtype {seed.dtype} on {seed.device}, expected "
                 f"one torch.int64 on {device}"
             )
-        return number, seed.reshape(())
-    if not hasattr(seed, "__index__") or not -(1 << 63) <= seed < 1 << 64:
+        return whole, seed.reshape(())
+    bits = _find_index(seed)
+    if bits is None or not -(1 << 63) <= bits < 1 << 64:
         raise AttnError(f"feature_seed is {seed}; it must be a whole number of 64 bits, or a tensor of one")
-    return number, torch.tensor(seed - (1 << 64) if seed >= 1 << 63 else seed, dtype=torch.int64, device=device)
+    # A fill, unlike a copy from the host, waits for nothing.
+    return whole, torch.full((), bits - (1 << 64) if bits >= 1 << 63 else bits, dtype=torch.int64, device=device)
 
 
 def _choose_log_decay(**given: Optional[Tensor]) -> Optional[Tensor]:
