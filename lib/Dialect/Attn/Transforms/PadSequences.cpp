@@ -59,11 +59,12 @@ public:
 
 private:
   using Body = function_ref<Value(ImplicitLocOpBuilder &, ValueRange)>;
-  /// A sequence in a loop over sequences: its number, its boundaries as they
-  /// are given, and between 0 and the number of tokens.
+  /// The number of a sequence, its boundaries as they are given, and between 0
+  /// and the number of tokens.
   struct Sequence {
     Value number, givenBegin, givenEnd, begin, end;
   };
+  using BeginOf = function_ref<Value(ImplicitLocOpBuilder &, const Sequence &)>;
 
   Sizes getSizes(Value tensor) {
     return tensor::getMixedSizes(b, b.getLoc(), tensor);
@@ -82,8 +83,10 @@ private:
   Value emitClamped(ImplicitLocOpBuilder &c, Value boundary);
   Value emitFirstRow(ImplicitLocOpBuilder &c, const Sequence &sequence);
   Value emitIsWrong(ImplicitLocOpBuilder &c, const Sequence &sequence);
+  Sequence emitSequence(ImplicitLocOpBuilder &c, Value number);
+  Value emitSearch(ImplicitLocOpBuilder &c, Value place, BeginOf beginOf);
   Value emitPlaces(
-      Value size, Value init,
+      Value size, int32_t none, BeginOf beginOf,
       function_ref<Value(ImplicitLocOpBuilder &, Value, const Sequence &)>
           body);
   Value emitTokens();
@@ -237,59 +240,93 @@ Value SequencePadding<OpTy>::emitIsWrong(ImplicitLocOpBuilder &c,
   return isWrong;
 }
 
-/// Emits `size` numbers, each the largest one of `init` and of what `body`
-/// computes from its place and each sequence.
+/// Reads the boundaries of a sequence.
 template <typename OpTy>
-Value SequencePadding<OpTy>::emitPlaces(
-    Value size, Value init,
-    function_ref<Value(ImplicitLocOpBuilder &, Value, const Sequence &)> body) {
-  Type i32 = b.getI32Type();
-  OpFoldResult number = getAsOpFoldResult(count), one = b.getIndexAttr(1);
-  auto slice = [&](int64_t offset) -> Value {
-    return tensor::ExtractSliceOp::create(b, op.getSequences(),
-                                          OpFoldResult(b.getIndexAttr(offset)),
-                                          number, one);
+typename SequencePadding<OpTy>::Sequence
+SequencePadding<OpTy>::emitSequence(ImplicitLocOpBuilder &c, Value number) {
+  auto read = [&](Value at) -> Value {
+    Value boundary = tensor::ExtractOp::create(c, op.getSequences(), at);
+    return arith::IndexCastOp::create(c, c.getIndexType(), boundary);
   };
-  Value filled =
-      linalg::FillOp::create(
-          b, init,
-          tensor::EmptyOp::create(b, Sizes{getAsOpFoldResult(size)}, i32)
-              .getResult())
-          .getResult(0);
-  AffineMap ofPlace =
-      AffineMap::getMultiDimMapWithTargets(2, {0}, b.getContext());
-  AffineMap ofSequence =
-      AffineMap::getMultiDimMapWithTargets(2, {1}, b.getContext());
-  auto generic = linalg::GenericOp::create(
-      b, filled.getType(), ValueRange{slice(0), slice(1)}, filled,
-      ArrayRef<AffineMap>{ofSequence, ofSequence, ofPlace},
-      ArrayRef<IteratorType>{IteratorType::parallel, IteratorType::reduction},
-      [&](OpBuilder &builder, Location loc, ValueRange arguments) {
-        ImplicitLocOpBuilder c(loc, builder);
-        Value place = linalg::IndexOp::create(c, 0);
-        Sequence sequence;
-        sequence.number = linalg::IndexOp::create(c, 1);
-        sequence.givenBegin =
-            arith::IndexCastOp::create(c, c.getIndexType(), arguments[0]);
-        sequence.givenEnd =
-            arith::IndexCastOp::create(c, c.getIndexType(), arguments[1]);
-        sequence.begin = emitClamped(c, sequence.givenBegin);
-        sequence.end = emitClamped(c, sequence.givenEnd);
-        Value next = body(c, place, sequence);
-        linalg::YieldOp::create(
-            c, arith::MaxSIOp::create(c, arguments[2], next).getResult());
-      });
-  return generic.getResult(0);
+  Sequence sequence;
+  sequence.number = number;
+  sequence.givenBegin = read(number);
+  sequence.givenEnd = read(
+      arith::AddIOp::create(c, number, arith::ConstantIndexOp::create(c, 1)));
+  sequence.begin = emitClamped(c, sequence.givenBegin);
+  sequence.end = emitClamped(c, sequence.givenEnd);
+  return sequence;
 }
 
-/// Emits the token of each padded row.
+/// Emits the number of the last sequence that begins at or before `place`, by
+/// halving. There is a sequence.
+template <typename OpTy>
+Value SequencePadding<OpTy>::emitSearch(ImplicitLocOpBuilder &c, Value place,
+                                        BeginOf beginOf) {
+  Type index = c.getIndexType();
+  Value zero = arith::ConstantIndexOp::create(c, 0);
+  Value one = arith::ConstantIndexOp::create(c, 1);
+  auto loop = scf::WhileOp::create(
+      c, TypeRange{index, index}, ValueRange{zero, count},
+      [&](OpBuilder &before, Location loc, ValueRange range) {
+        Value size = arith::SubIOp::create(before, loc, range[1], range[0]);
+        Value isOpen =
+            arith::CmpIOp::create(before, loc, CmpIPredicate::ugt, size, one);
+        scf::ConditionOp::create(before, loc, isOpen, range);
+      },
+      [&](OpBuilder &after, Location loc, ValueRange range) {
+        ImplicitLocOpBuilder d(loc, after);
+        Value middle = arith::ShRUIOp::create(
+            d, arith::AddIOp::create(d, range[0], range[1]), one);
+        Value begin = beginOf(d, emitSequence(d, middle));
+        Value isBefore =
+            arith::CmpIOp::create(d, CmpIPredicate::sle, begin, place);
+        Value low = arith::SelectOp::create(d, isBefore, middle, range[0]);
+        Value high = arith::SelectOp::create(d, isBefore, range[1], middle);
+        scf::YieldOp::create(d, ValueRange{low, high});
+      });
+  return loop.getResult(0);
+}
+
+/// Emits `size` numbers that `body` computes from places and the last sequences
+/// that begin at or before them, or `none` without a sequence.
+template <typename OpTy>
+Value SequencePadding<OpTy>::emitPlaces(
+    Value size, int32_t none, BeginOf beginOf,
+    function_ref<Value(ImplicitLocOpBuilder &, Value, const Sequence &)> body) {
+  return emitElements(
+      {getAsOpFoldResult(size)}, b.getI32Type(), Value(), AffineMap(),
+      [&](ImplicitLocOpBuilder &c, ValueRange) -> Value {
+        Value place = linalg::IndexOp::create(c, 0);
+        Value zero = arith::ConstantIndexOp::create(c, 0);
+        Value hasSequence =
+            arith::CmpIOp::create(c, CmpIPredicate::ne, count, zero);
+        auto branch = scf::IfOp::create(
+            c, hasSequence,
+            [&](OpBuilder &then, Location loc) {
+              ImplicitLocOpBuilder d(loc, then);
+              Value number = emitSearch(d, place, beginOf);
+              scf::YieldOp::create(d, body(d, place, emitSequence(d, number)));
+            },
+            [&](OpBuilder &other, Location loc) {
+              ImplicitLocOpBuilder d(loc, other);
+              Value without = arith::ConstantIntOp::create(d, none, 32);
+              scf::YieldOp::create(d, without);
+            });
+        return branch.getResult(0);
+      });
+}
+
+/// Emits the token of each padded row. There are more rows than sequences: row
+/// `s` has the wrong token if sequence `s` is wrong.
 template <typename OpTy>
 Value SequencePadding<OpTy>::emitTokens() {
-  Value none = arith::ConstantIntOp::create(b, noToken, 32);
-  Value wrong = arith::ConstantIntOp::create(b, wrongToken, 32);
-  Value init = b.createOrFold<arith::SelectOp>(emitIsConsistent(), none, wrong);
-  return emitPlaces(
-      numRows, init,
+  Value isConsistent = emitIsConsistent();
+  auto beginOf = [&](ImplicitLocOpBuilder &c, const Sequence &sequence) {
+    return emitFirstRow(c, sequence);
+  };
+  Value places = emitPlaces(
+      numRows, noToken, beginOf,
       [&](ImplicitLocOpBuilder &c, Value row,
           const Sequence &sequence) -> Value {
         Value first = emitFirstRow(c, sequence);
@@ -299,18 +336,33 @@ Value SequencePadding<OpTy>::emitTokens() {
             c, arith::CmpIOp::create(c, CmpIPredicate::sge, row, first),
             arith::CmpIOp::create(c, CmpIPredicate::slt, token, sequence.end));
         token = arith::IndexCastOp::create(c, c.getI32Type(), token);
-        token = arith::SelectOp::create(c, isInside, token, none);
-        return arith::SelectOp::create(c, emitIsWrong(c, sequence), wrong,
-                                       token);
+        token = arith::SelectOp::create(
+            c, isInside, token, arith::ConstantIntOp::create(c, noToken, 32));
+        Value last = arith::SubIOp::create(
+            c, count, arith::ConstantIndexOp::create(c, 1));
+        Value checked = arith::MinUIOp::create(c, row, last);
+        return arith::SelectOp::create(
+            c, emitIsWrong(c, emitSequence(c, checked)),
+            arith::ConstantIntOp::create(c, wrongToken, 32), token);
+      });
+  return emitElements(
+      {getAsOpFoldResult(numRows)}, b.getI32Type(), places,
+      b.getMultiDimIdentityMap(1),
+      [&](ImplicitLocOpBuilder &c, ValueRange arguments) -> Value {
+        return arith::SelectOp::create(
+            c, isConsistent, arguments[0],
+            arith::ConstantIntOp::create(c, wrongToken, 32));
       });
 }
 
 /// Emits the padded row of each token.
 template <typename OpTy>
 Value SequencePadding<OpTy>::emitRows() {
-  Value zero = arith::ConstantIntOp::create(b, 0, 32);
+  auto beginOf = [](ImplicitLocOpBuilder &, const Sequence &sequence) {
+    return sequence.begin;
+  };
   return emitPlaces(
-      length, zero,
+      length, /*none=*/0, beginOf,
       [&](ImplicitLocOpBuilder &c, Value token,
           const Sequence &sequence) -> Value {
         Value row = arith::AddIOp::create(
@@ -321,7 +373,8 @@ Value SequencePadding<OpTy>::emitRows() {
             arith::CmpIOp::create(c, CmpIPredicate::sge, token, sequence.begin),
             arith::CmpIOp::create(c, CmpIPredicate::slt, token, sequence.end));
         row = arith::IndexCastOp::create(c, c.getI32Type(), row);
-        return arith::SelectOp::create(c, isInside, row, zero);
+        return arith::SelectOp::create(c, isInside, row,
+                                       arith::ConstantIntOp::create(c, 0, 32));
       });
 }
 

@@ -8,12 +8,22 @@
 // CHECK-DAG: %[[NONE:.*]] = arith.constant -1 : i32
 // CHECK-DAG: %[[WRONG:.*]] = arith.constant 2147483647 : i32
 // CHECK-DAG: %[[NAN:.*]] = arith.constant 0x7FC00000 : f32
-// CHECK: %[[NO_TOKENS:.*]] = linalg.fill ins(%[[NONE]] : i32) outs(%{{.*}} : tensor<24xi32>)
-// CHECK: %[[BEGINS:.*]] = tensor.extract_slice %[[C]][0] [2] [1]
-// CHECK: %[[ENDS:.*]] = tensor.extract_slice %[[C]][1] [2] [1]
-// CHECK: %[[TOKENS:.*]] = linalg.generic {{.*}}"parallel", "reduction"{{.*}} ins(%[[BEGINS]], %[[ENDS]] : {{.*}} outs(%[[NO_TOKENS]] :
+// CHECK-DAG: %[[C0:.*]] = arith.constant 0 : index
+// CHECK-DAG: %[[C1:.*]] = arith.constant 1 : index
+// CHECK-DAG: %[[C2:.*]] = arith.constant 2 : index
+// The sequence of a row is the last one that does not begin after it. Each of the first rows checks a sequence.
+// CHECK: %[[TOKENS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<24xi32>)
+// CHECK: %[[ROW:.*]] = linalg.index 0
+// CHECK: %[[FOUND:.*]]:2 = scf.while (%{{.*}} = %[[C0]], %{{.*}} = %[[C2]])
+// CHECK: %[[SUM:.*]] = arith.addi
+// CHECK: %[[MIDDLE:.*]] = arith.shrui %[[SUM]], %[[C1]]
+// CHECK: tensor.extract %[[C]][%[[MIDDLE]]]
+// CHECK: arith.cmpi sle, %{{.*}}, %[[ROW]]
+// CHECK: tensor.extract %[[C]][%[[FOUND]]#0]
+// CHECK: arith.select %{{.*}}, %{{.*}}, %[[NONE]] : i32
+// CHECK: %[[CHECKED:.*]] = arith.minui %[[ROW]], %[[C1]]
+// CHECK: tensor.extract %[[C]][%[[CHECKED]]]
 // CHECK: arith.select %{{.*}}, %[[WRONG]], %{{.*}} : i32
-// CHECK: arith.maxsi
 // CHECK: %[[STARTS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<3xi32>)
 // CHECK: scf.if
 // CHECK: tensor.extract %[[C]]
@@ -26,7 +36,8 @@
 // CHECK-SAME: outs(%{{.*}}, %[[S]] : tensor<1x4x24x16xbf16>, tensor<2x4x16x16xf32>)
 // CHECK-SAME: log_decay(%[[DECAYS]] : tensor<1x4x24xf32>) initial_state(%[[S]] : tensor<2x4x16x16xf32>)
 // CHECK-SAME: sequences(%[[STARTS]] : tensor<3xi32>) whole_chunks causal chunk(8)
-// CHECK: %[[OF_TOKENS:.*]] = linalg.generic {{.*}}"parallel", "reduction"{{.*}} outs(%{{.*}} : tensor<9xi32>)
+// CHECK: %[[OF_TOKENS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<9xi32>)
+// CHECK: scf.while
 // CHECK: %[[OUT:.*]] = linalg.generic {{.*}} ins(%[[OF_TOKENS]] : tensor<9xi32>) outs(%[[Q]] : tensor<1x4x9x16xbf16>)
 // CHECK: tensor.extract %[[R]]#0
 // CHECK: return %[[OUT]], %[[R]]#1
