@@ -229,7 +229,7 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     ```
 
     Kernels need sequences of `whole_chunks`: their boundaries are multiples of `chunk`.
-    `attn-pad-sequences` copies the rows of others.
+    `attn-pad-sequences` copies the rows of others, and refuses `whole_chunks` in its input.
 
     `feature`, `normalizer`, masks, and `sequences` without states need tensors.
     `attn-decompose-linear-attention` writes them as other operations.

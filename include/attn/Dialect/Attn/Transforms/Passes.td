@@ -96,9 +96,14 @@ def AttnPadSequencesPass : Attn_Pass<"attn-pad-sequences"> {
     and sequences alone. Rows between sequences are zeros, which change no state. The
     rows of outputs are copied back.
 
-    If boundaries are not sorted, or do not go from 0 to the number of tokens,
-    log-decays are NaN, which kernels report. Without log-decays, zeros are passed for
+    If boundaries are not sorted, do not go from 0 to the number of tokens, or have
+    another number of states, log-decays are NaN, which kernels report. Kernels are given
+    no more sequences than there are states. Without log-decays, zeros are passed for
     this. One log-decay a head becomes one a token.
+
+    Operations with a feature map, a normalizer or other masks stay: they need
+    `attn-decompose-linear-attention` first. `whole_chunks` in the input is an error,
+    since nothing checks its boundaries.
 
     ```mlir
     %o, %s1 = attn.linear_attention ins(%q, %k, %v : ...) outs(%init, %s0 : ...)
