@@ -418,6 +418,24 @@ Value SequencePadding<OpTy>::emitStarts() {
 // Operands
 //===----------------------------------------------------------------------===//
 
+/// Emits the comparison of a token with `number`.
+static Value emitCompare(ImplicitLocOpBuilder &b, CmpIPredicate predicate,
+                         Value token, int32_t number) {
+  return arith::CmpIOp::create(b, predicate, token,
+                               arith::ConstantIntOp::create(b, number, 32));
+}
+
+/// Emits, in the body of a loop over `rank` dimensions, the indices of the
+/// element whose token is `token`.
+static SmallVector<Value> emitIndicesOfToken(ImplicitLocOpBuilder &b,
+                                             int64_t rank, Value token) {
+  SmallVector<Value> indices;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    indices.push_back(linalg::IndexOp::create(b, dim));
+  indices[tokenDim] = arith::IndexCastOp::create(b, b.getIndexType(), token);
+  return indices;
+}
+
 /// Emits `tensor`, `[B, H, S]` or `[B, H, S, D]`, with padded rows, which are
 /// zeros.
 template <typename OpTy>
@@ -431,29 +449,22 @@ Value SequencePadding<OpTy>::emitPadded(Value source) {
       sizes, element, tokens,
       AffineMap::getMultiDimMapWithTargets(rank, {tokenDim}, b.getContext()),
       [&](ImplicitLocOpBuilder &c, ValueRange arguments) -> Value {
-        SmallVector<Value> indices;
-        for (int64_t dim = 0; dim < rank; ++dim)
-          indices.push_back(linalg::IndexOp::create(c, dim));
-        indices[tokenDim] =
-            arith::IndexCastOp::create(c, c.getIndexType(), arguments[0]);
+        SmallVector<Value> indices =
+            emitIndicesOfToken(c, rank, arguments.front());
         auto number = [&](double value) -> Value {
           return arith::ConstantOp::create(c, c.getFloatAttr(element, value));
         };
-        auto isPlace = [&](CmpIPredicate predicate, int32_t place) -> Value {
-          return arith::CmpIOp::create(
-              c, predicate, arguments[0],
-              arith::ConstantIntOp::create(c, place, 32));
-        };
-        Value isWrong = isPlace(CmpIPredicate::eq, wrongToken);
+        Value token = arguments.front();
+        Value isWrong = emitCompare(c, CmpIPredicate::eq, token, wrongToken);
         Value otherwise = number(0);
         if (isLogDecay)
           otherwise = arith::SelectOp::create(
               c, isWrong, number(std::numeric_limits<double>::quiet_NaN()),
               otherwise);
         // Tokens are below the number of tokens; there may be none to read.
-        Value isToken =
-            arith::AndIOp::create(c, isPlace(CmpIPredicate::sge, 0),
-                                  isPlace(CmpIPredicate::ne, wrongToken));
+        Value isToken = arith::AndIOp::create(
+            c, emitCompare(c, CmpIPredicate::sge, token, 0),
+            emitCompare(c, CmpIPredicate::ne, token, wrongToken));
         auto branch = scf::IfOp::create(
             c, isToken,
             [&](OpBuilder &then, Location loc) {
@@ -486,10 +497,8 @@ Value SequencePadding<OpTy>::emitLogDecays() {
         auto number = [&](float value) -> Value {
           return arith::ConstantOp::create(c, c.getF32FloatAttr(value));
         };
-        auto isPlace = [&](int32_t place) -> Value {
-          return arith::CmpIOp::create(
-              c, CmpIPredicate::eq, arguments[0],
-              arith::ConstantIntOp::create(c, place, 32));
+        auto isPlace = [&](int32_t place) {
+          return emitCompare(c, CmpIPredicate::eq, arguments.front(), place);
         };
         Value decay = number(0);
         if (given) {
@@ -539,11 +548,8 @@ Value SequencePadding<OpTy>::emitUnpadded(Value padded, Value init) {
       {}, Type(), rows,
       AffineMap::getMultiDimMapWithTargets(rank, {tokenDim}, b.getContext()),
       [&](ImplicitLocOpBuilder &c, ValueRange arguments) -> Value {
-        SmallVector<Value> indices;
-        for (int64_t dim = 0; dim < rank; ++dim)
-          indices.push_back(linalg::IndexOp::create(c, dim));
-        indices[tokenDim] =
-            arith::IndexCastOp::create(c, c.getIndexType(), arguments[0]);
+        SmallVector<Value> indices =
+            emitIndicesOfToken(c, rank, arguments.front());
         return tensor::ExtractOp::create(c, padded, indices);
       },
       init);
