@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 from attn.errors import WrongTypeError, warn_once
+from attn.torch.graph_writes import CHECKS, GraphWrites
 from attn.torch.kernels import kernel_dtypes
 from attn.torch.sdpa import sdpa
 
@@ -58,20 +59,8 @@ _PASSED = (
     *(_CASTS + _COPIES + _VIEWS + _EXPANDS + _SQUEEZES + _PERMUTATIONS),
     *(*_SCALES, *_SUMS, *_FILLS, *_LOWER_BOUNDS, aten.tanh.default),
 )
-#: Operations whose results are in memory of their own.
-_FRESH = frozenset(
-    getattr(aten, name)
-    for name in (
-        "matmul", "bmm", "baddbmm", "linear", "mul", "div", "add", "sub", "rsub", "neg", "tanh", "sin", "cos", "exp",
-        "softmax", "_softmax", "log_softmax", "where", "masked_fill", "cat", "clone", "sigmoid", "relu", "gelu", "silu",
-        "lift_fresh_copy", "clamp", "clamp_min", "maximum", "eq", "ne", "lt", "le", "gt", "ge", "logical_not",
-    )
-)  # fmt: skip
-#: Operations that have a form which writes the result into the first argument.
-_IN_PLACE = frozenset(getattr(aten, name) for name in ("mul", "div", "add", "sub", "masked_fill", "tanh", "clamp"))
 # Impure for torch, but without effect once the result is unused or the checked tensor is gone.
-_CHECKS = (aten._assert_tensor_metadata.default,)
-_WITHOUT_EFFECT = (aten.dropout.default, aten.native_dropout.default, *_CHECKS)
+_WITHOUT_EFFECT = (aten.dropout.default, aten.native_dropout.default, *CHECKS)
 # Numbers that mask a score, added to it or in its place; less than any score.
 _MASKED = -1e4
 
@@ -103,50 +92,6 @@ class _Attention(NamedTuple):
 
 def _shape(node: Node) -> Tuple:
     return tuple(node.meta["val"].shape)
-
-
-def _is_mutable(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-
-
-def _find_aliased(node: Node) -> List[Node]:
-    """The operands in whose memory the result of ``node`` may be."""
-    target = node.target
-    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
-        return list(node.all_input_nodes)
-    if target._schema.is_mutable:
-        return _find_arguments(node, lambda alias: alias.is_write)
-    is_fresh = len(node.args[1]) == 2 if target == aten.einsum.default else target.overloadpacket in _FRESH
-    if is_fresh:
-        return []
-    # Some operations return an operand without saying so.
-    return _find_arguments(node, lambda alias: True) or list(node.all_input_nodes)
-
-
-def _takes_shape_of(node: Node, source: Node) -> bool:
-    """Whether ``node`` takes a shape or a dtype of ``source``, and no elements."""
-    takes = (aten.expand_as.default, aten.type_as.default, aten.view_as.default)
-    return node.target in takes and node.args[0] is not source
-
-
-def _find_arguments(node: Node, takes: Callable[[Any], bool]) -> List[Node]:
-    """The operands, also in lists, of which the schema says something that ``takes`` takes."""
-    arguments = node.target._schema.arguments
-    given = {**{argument.name: value for argument, value in zip(arguments, node.args)}, **node.kwargs}
-    found: List[Node] = []
-    for argument in arguments:
-        if argument.alias_info is not None and takes(argument.alias_info):
-            torch.fx.node.map_arg(given.get(argument.name), found.append)
-    return found
-
-
-def _find_written(node: Node) -> List[Node]:
-    """The nodes to whose memory ``node`` writes."""
-    if isinstance(node.target, torch._ops.HigherOrderOperator):
-        return list(node.all_input_nodes)
-    if not _is_mutable(node) or node.target == aten.detach_.default:
-        return []
-    return _find_arguments(node, lambda alias: alias.is_write)
 
 
 def _get_order(node: Node, rank: int) -> List[int]:
@@ -265,15 +210,10 @@ class _Importer:
         self.module = module
         self.graph: Graph = module.graph
         self.values: Dict[Node, Optional[Tensor]] = {}
-        self.places = {node: place for place, node in enumerate(self.graph.nodes)}
-        self.attributes: Dict[Any, List[Node]] = {}
-        for node in self.graph.find_nodes(op="get_attr"):
-            self.attributes.setdefault(node.target, []).append(node)
-        self.functionalize()
-        self.writes = self.find_writes()
+        self.writes = GraphWrites(self.graph)
 
     def only_user(self, node: Node, what: str) -> Node:
-        users = [user for user in node.users if user.target not in _CHECKS]
+        users = [user for user in node.users if user.target not in CHECKS]
         if len(users) != 1:
             raise _Mismatch(f"{what} are used more than once")
         return users[0]
@@ -289,8 +229,7 @@ class _Importer:
         return self.values[node]
 
     def _evaluate(self, node: Node) -> Optional[Tensor]:
-        is_written = any(node in memory for _, memory in self.writes)
-        if is_written or (_is_mutable(node) and node.target != aten.detach_.default):
+        if self.writes.may_change(node):
             return None
         if node.op == "get_attr":
             value = operator.attrgetter(str(node.target))(self.module)
@@ -896,6 +835,14 @@ class _Importer:
                 bias = call(aten.add.Tensor, bias, other)
             return bias if keep is None else call(aten.where.ScalarOther, keep, bias, -math.inf)
 
+    def check_writes(
+        self, output: Node, sources: Iterable[Optional[Node]], results: Optional[Iterable[Node]] = None
+    ) -> None:
+        """Refuses attention whose tensors are written to in between; arguments as of ``find_written_between``."""
+        written = self.writes.find_written_between(output, sources, results)
+        if written is not None:
+            raise _Mismatch(f"operations write to {written.name}")
+
     # Replacement
 
     def check(self, attention: _Attention) -> None:
@@ -922,7 +869,7 @@ class _Importer:
                 node.meta["val"] = output.meta["val"].unflatten(0, (-1, heads))
                 result = self.graph.call_function(aten.flatten.using_ints, (node, 0, 1))
                 result.meta["val"] = output.meta["val"]
-            if self.writes:
+            if self.writes.exist:
                 # Operations may write to a view of the result, which other strides would not have.
                 result = self.graph.call_function(aten.contiguous.default, (result,))
                 result.meta["val"] = output.meta["val"]
@@ -1008,93 +955,6 @@ class _Importer:
         before = reaches(list(softmax.all_input_nodes), lambda node: node.all_input_nodes)
         return before and reaches(list(softmax.users), lambda node: node.users)
 
-    # Operations that write to tensors
-
-    def functionalize(self) -> None:
-        """Replaces arithmetic that writes into a tensor of the graph by operations that return another, where all that
-        read it afterwards are known."""
-        for node in self.graph.nodes:
-            packet = self._find_functional(node)
-            source = node.args[0] if packet is not None else None
-            is_fresh = isinstance(source, Node) and source.op == "call_function" and not _find_aliased(source)
-            if not is_fresh or not self._keeps_dtype(node):
-                continue
-            others = [user for user in source.users if user is not node and user.target not in _CHECKS]
-            later = {user for user in others if self.places[user] > self.places[node]}
-            # A view from before would have to see the new contents.
-            earlier = [user for user in others if user not in later and not _takes_shape_of(user, source)]
-            if not any(source in _find_aliased(user) for user in earlier):
-                node.target = getattr(packet, node.target._overloadname)
-                source.replace_all_uses_with(node, lambda user, later=later: user in later)
-
-    @staticmethod
-    def _find_functional(node: Node) -> Any:
-        """The operation that computes what ``node`` writes into its first argument; None for other nodes."""
-        if not _is_mutable(node) or not node.target._schema.name.startswith("aten::"):
-            return None
-        name = node.target._schema.name[len("aten::") :]
-        packet = getattr(aten, name[:-1], None) if name.endswith("_") else None
-        return packet if packet in _IN_PLACE and node.target._overloadname in packet.overloads() else None
-
-    @staticmethod
-    def _keeps_dtype(node: Node) -> bool:
-        """Whether the operands of ``node`` do not change the dtype of its first one, which has fractions."""
-        values = [operand.meta.get("val") for operand in node.all_input_nodes]
-        if not all(isinstance(value, Tensor) for value in values):
-            return False
-        dtype = values[0].dtype
-        return dtype.is_floating_point and all(torch.promote_types(dtype, value.dtype) == dtype for value in values)
-
-    def find_writes(self) -> List[Tuple[int, Set[Node]]]:
-        """The places of operations that write to tensors, and all nodes that may be in the memory of these."""
-        writes = []
-        for node in self.graph.nodes:
-            pending = _find_written(node)
-            memory: Set[Node] = set()
-            while pending:
-                tensor = pending.pop()
-                if tensor not in memory:
-                    memory.add(tensor)
-                    pending += _find_aliased(tensor)
-                    pending += [user for user in tensor.users if tensor in _find_aliased(user)]
-                    # A buffer may have several nodes.
-                    pending += self.attributes.get(tensor.target, ()) if tensor.op == "get_attr" else ()
-            if memory:
-                writes.append((self.places[node], memory))
-        return writes
-
-    def check_writes(
-        self, output: Node, sources: Iterable[Optional[Node]], results: Optional[Iterable[Node]] = None
-    ) -> None:
-        """Refuses attention that reads ``sources`` where ``output`` is, instead of ``results`` of other nodes, if an
-        operation in between writes to one of these nodes. Without ``results`` it is ``output``."""
-        if not self.writes:
-            return
-        ends: Set[Node] = set()
-        pending = [source for source in sources if source is not None]
-        while pending:
-            node = pending.pop()
-            # Others were inserted, where their operands are.
-            if node in self.places:
-                ends.add(node)
-            else:
-                pending += node.all_input_nodes
-        nodes = set(ends)
-        pending = [output] if results is None else list(results)
-        while pending:
-            node = pending.pop()
-            if node not in nodes:
-                nodes.add(node)
-                pending += node.all_input_nodes
-        for node in nodes:
-            begin = self.places.get(node, 0)
-            if node.op in ("placeholder", "get_attr"):
-                readers = (user for user in node.users if user in nodes and user in self.places)
-                begin = min((self.places[user] for user in readers), default=0)
-            for place, memory in self.writes:
-                if node in memory and begin < place < self.places[output]:
-                    raise _Mismatch(f"operations write to {node.name}")
-
     def run(self) -> Tuple[List[str], List[str], List[str]]:
         """Calls that were found, softmaxes and calls that were left, with reasons, and the ones of these that are
         attention."""
@@ -1152,7 +1012,7 @@ def from_export(program: torch.export.ExportedProgram) -> GraphModule:
     found, left, missed = found + linear, left + left_linear, missed + left_linear
     # Results of kernels may have other strides than the ones they replace. Where operations write to tensors, results
     # are copied instead.
-    if not any(map(_find_written, module.graph.nodes)):
+    if not GraphWrites(module.graph).exist:
         for node in module.graph.find_nodes(op="call_function", target=aten.view.default):
             node.target = aten.reshape.default
     module.recompile()
