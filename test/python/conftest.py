@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The folder of the build under test: ATTN_BUILD_DIR, or build."""
 
+import contextlib
+import importlib
 import os
 import pathlib
 import sys
@@ -19,6 +21,26 @@ from tool_cache import run_tool  # noqa: E402
 
 # Files with few tests that take long.
 LONG = ("test_inductor", "test_compiler", "test_pages", "test_limits", "test_wheel", "test_llama")
+
+
+@contextlib.contextmanager
+def import_gpu_suite(name):
+    """A module of test/Integration/gpu, as long as the context lasts.
+
+    Benchmarks have modules of the same names. Those that other tests imported are put aside.
+    """
+    folder = ROOT / "test" / "Integration" / "gpu"
+    names = {file.stem for file in folder.glob("*.py")}
+    aside = {module: sys.modules.pop(module) for module in names if module in sys.modules}
+    path = list(sys.path)
+    sys.path.insert(0, str(folder))
+    try:
+        yield importlib.import_module(name)
+    finally:
+        sys.path[:] = path
+        for module in names:
+            sys.modules.pop(module, None)
+        sys.modules.update(aside)
 
 
 def pytest_collection_modifyitems(items):

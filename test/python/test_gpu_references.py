@@ -3,28 +3,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The references of GPU suites in test/Integration/gpu, compared with token-by-token recurrences."""
 
-import importlib
 import math
-import sys
 from functools import partial
 
 import pytest
-from conftest import ROOT
+from conftest import import_gpu_suite
 
 torch = pytest.importorskip("torch")
 
 TOKENS = 130
 
 
-@pytest.fixture
-def suite(monkeypatch):
+@pytest.fixture(scope="module")
+def suite():
     """test/Integration/gpu/linear_attention.py, with its inputs on the CPU."""
-    monkeypatch.setattr(sys, "path", [str(ROOT / "test" / "Integration" / "gpu"), *sys.path])
-    before = set(sys.modules)
-    yield importlib.import_module("linear_attention")
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "test")):
-            del sys.modules[name]
+    with import_gpu_suite("linear_attention") as module:
+        yield module
 
 
 def make_inputs(variant, value=None, batch=2):

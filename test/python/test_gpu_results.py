@@ -9,7 +9,7 @@ import json
 import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, import_gpu_suite
 
 FOLDER = ROOT / "test" / "Integration" / "gpu"
 
@@ -129,18 +129,17 @@ def test_suites_record_their_results(project, tmp_path, monkeypatch):
     assert len(results.read_text().splitlines()) == 2
 
 
-def test_cases_have_artifacts(monkeypatch):
+def test_cases_have_artifacts():
     """Cases for sanitizers name variants, and other targets have no cases of schedules that are given."""
     pytest.importorskip("numpy")
-    monkeypatch.syspath_prepend(str(FOLDER))
-    suite = importlib.import_module("attention")
-    assert {case.variant for case in suite.make_sanitizer_cases()} <= set(suite.ALL)
-    options = argparse.Namespace(only="", every=1, target="sm_80")
-    cases = suite.choose_cases(options, suite.make_cases(1, 1))
-    assert cases and not any(case.variant.schedule for case in cases)
-    options.target = "sm_90a"
-    assert len(cases) < len(suite.choose_cases(options, suite.make_cases(1, 1)))
-    variants = suite.choose_variants(options, suite.ALL)
-    options.every = 3
-    sample = suite.choose_variants(options, suite.ALL)
+    with import_gpu_suite("attention") as suite:
+        assert {case.variant for case in suite.make_sanitizer_cases()} <= set(suite.ALL)
+        options = argparse.Namespace(only="", every=1, target="sm_80")
+        cases = suite.choose_cases(options, suite.make_cases(1, 1))
+        assert cases and not any(case.variant.schedule for case in cases)
+        options.target = "sm_90a"
+        assert len(cases) < len(suite.choose_cases(options, suite.make_cases(1, 1)))
+        variants = suite.choose_variants(options, suite.ALL)
+        options.every = 3
+        sample = suite.choose_variants(options, suite.ALL)
     assert len(variants) / 4 < len(sample) < len(variants) / 2 and set(sample) < set(variants)
