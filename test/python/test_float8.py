@@ -372,17 +372,19 @@ def test_whole_range(dtype):
     assert (sdpa(q, k, torch.zeros_like(v)) == 0).all()
 
 
-def test_compiled():
-    q, k, v = (make(1, 4, 33, 64, seed=seed) for seed in range(3))
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled(dynamic):
+    q, k, v = (make(1, heads, 33, 64, seed=seed) for seed, heads in enumerate((8, 4, 4)))
     scale = torch.tensor([[0.5, 1.0, 2.0, 0.25]])
 
-    @torch.compile(fullgraph=True)
+    @torch.compile(fullgraph=True, dynamic=dynamic)
     def run(q, k, v, scale):
-        return sdpa(q, k, v, is_causal=True, q_descale=scale, v_descale=scale).float() * 2
+        return sdpa(q, k, v, is_causal=True, enable_gqa=True, q_descale=scale, v_descale=scale).float() * 2
 
     with torch.no_grad():
         out = run(q, k, v, scale)
-    assert torch.equal(out, sdpa(q, k, v, is_causal=True, q_descale=scale, v_descale=scale).float() * 2)
+    once = sdpa(q, k, v, is_causal=True, enable_gqa=True, q_descale=scale, v_descale=scale)
+    assert torch.equal(out, once.float() * 2)
 
 
 X, NARROW, OTHER = torch.randn(1, 4, 8, 32), make(1, 4, 8, 32), make(1, 4, 8, 32, dtype=E5M2)
@@ -411,6 +413,10 @@ ERRORS = [
     (
         lambda: sdpa(NARROW, NARROW, NARROW, k_descale=torch.ones(()), head_map=torch.zeros(4, dtype=torch.int32)),
         "k_descale and head_map do not go together",
+    ),
+    (
+        lambda: sdpa(NARROW, NARROW, NARROW, v_descale=torch.ones(()), query_lengths=torch.tensor([5])),
+        "v_descale and sequences of different lengths do not go together; leave it out and multiply the output by it",
     ),
     (
         lambda: sdpa(NARROW, NARROW, NARROW, attn_mask=torch.zeros(8, 8, dtype=torch.float16)),

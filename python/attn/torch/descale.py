@@ -93,7 +93,12 @@ def descale(
         raise UnsupportedError(f"{next(iter(given))} and head_map do not go together; leave one out")
     if NAMES[2] in given and "state" in kind.clauses.split():
         raise UnsupportedError(f"{NAMES[2]} and state do not go together: the output of the state would be scaled")
+    if NAMES[2] in given and kind.sequences:
+        raise UnsupportedError(
+            f"{NAMES[2]} and sequences of different lengths do not go together; leave it out and multiply the output by it"
+        )
     types = tuple([(name, capture_type(scale)) for name, scale in given.items()])
-    groups = (query.shape[1] // key.shape[1], query.shape[1] // value.shape[1])
+    # The code of regions has these numbers, which may be symbols under torch.compile.
+    groups = (int(query.shape[1] // key.shape[1]), int(query.shape[1] // value.shape[1]))
     kind = _add_scales(kind, types, len(captures) - kind.first_capture, groups)
     return kind, [*captures, *given.values()]
