@@ -24,7 +24,8 @@ from torch.fx import Node
 from attn.aot import _DEFAULT_SIZE, Lowered, Shape, check_shape
 from attn.artifact import DTYPES, element_types
 from attn.errors import AttnError, UnsupportedError, WrongTypeError
-from attn.torch.importer import _CASTS, _CHECKS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
+from attn.torch.graph_writes import CHECKS
+from attn.torch.importer import _CASTS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
 from attn.torch.kernels import FLOAT8, describe_attention
 from attn.torch.ops import read_variant
 from attn.torch.quantize import _describe, _Options
@@ -528,7 +529,7 @@ class _Lowering:
                     if result not in self.values:
                         raise UnsupportedError(f"the function returns {result}, which is not a tensor that it computes")
                     returned.append(self.values[result])
-            elif node.op == "call_function" and node.users and node.target not in _CHECKS and _is_tensor(value):
+            elif node.op == "call_function" and node.users and node.target not in CHECKS and _is_tensor(value):
                 self.call(node)
         if not self.functions:
             raise UnsupportedError("the graph has no attention; pass a function that calls it")
