@@ -296,7 +296,7 @@ class Failing(torch.nn.Module):
             "has a result of torch.float8_e4m3fn, which kernels do not round; pass out_dtype=torch.bfloat16",
         ),
         (lambda m, x: x.clamp(m.one), "aten.clamp.Tensor"),
-        (lambda m, x: x.to(E4M3) * x.to(E4M3), "the graph has the operation aten.mul.Tensor"),
+        (lambda m, x: x.to(E4M3) * x.to(E4M3), "(aten.mul.Tensor) has an operand of torch.float8_e4m3fn"),
         (lambda m, x: x.double().float(), "which Attn does not compile here"),
     ],
 )

@@ -95,7 +95,8 @@ def descale(
         raise UnsupportedError(f"{NAMES[2]} and state do not go together: the output of the state would be scaled")
     if NAMES[2] in given and kind.sequences:
         raise UnsupportedError(
-            f"{NAMES[2]} and sequences of different lengths do not go together; leave it out and multiply the output by it"
+            f"{NAMES[2]} and sequences of different lengths do not go together; leave it out and multiply the output "
+            "by it"
         )
     types = tuple([(name, capture_type(scale)) for name, scale in given.items()])
     # The code of regions has these numbers, which may be symbols under torch.compile.

@@ -4,18 +4,17 @@
 """Functions of torch as modules of MLIR, for ``attn.aot``.
 
 A graph of ``torch.export`` becomes one function. Its attention calls functions of ``attn.Attention``, which the
-compiler inlines, and so do quantizations, of ``attn.Quantize``. Linear layers, ``torch._scaled_mm``, additions,
-multiplications, divisions, clamps and casts of floats become operations of ``linalg``, and permutations and reshapes
-views. Nothing else is lowered.
+compiler inlines, and so do quantizations, of ``attn.Quantize``. Linear layers, ``torch._scaled_mm`` and what
+``attn.torch.lower_functions`` lists become operations of ``linalg``, and permutations and reshapes views. Nothing else
+is lowered.
 """
 
 import dataclasses
-import functools
 import inspect
 import math
 import operator
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -27,35 +26,16 @@ from attn.errors import AttnError, UnsupportedError, WrongTypeError
 from attn.torch.graph_writes import CHECKS
 from attn.torch.importer import _CASTS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
 from attn.torch.kernels import FLOAT8, describe_attention
+from attn.torch.linalg_builder import Value, merge_sizes, size_of, sizes_of, type_of
+from attn.torch.lower_functions import FunctionLowering, bind
 from attn.torch.ops import read_variant
 from attn.torch.quantize import _describe, _Options
 
 aten = torch.ops.aten
 
-_ELEMENTWISE = {
-    aten.add.Tensor: "arith.addf",
-    aten.sub.Tensor: "arith.subf",
-    aten.mul.Tensor: "arith.mulf",
-    aten.div.Tensor: "arith.divf",
-}
 _TRANSPOSITIONS = (aten.permute.default, aten.transpose.int, aten.mT.default, aten.t.default, aten.numpy_T.default)
 _RESHAPES = (*_VIEWS, aten.squeeze.dim, aten.squeeze.default)
 _SAME = (*_COPIES, aten.to.dtype, aten._to_copy.default, *_EXPANDS, *_VIEWS)
-
-
-class _Value(NamedTuple):
-    """A value of MLIR and its type."""
-
-    name: str
-    type: str
-
-
-def _sizes(tensor: Tensor) -> Tuple[str, ...]:
-    return tuple(str(size) if isinstance(size, int) else "?" for size in tensor.shape)
-
-
-def _type(tensor: Tensor) -> str:
-    return f"tensor<{''.join(size + 'x' for size in _sizes(tensor))}{DTYPES[element_types()[tensor.dtype]]}>"
 
 
 def _signature(text: str) -> Tuple[List[str], List[str]]:
@@ -66,45 +46,27 @@ def _signature(text: str) -> Tuple[List[str], List[str]]:
     return arguments, results
 
 
-class _Lowering:
+class _Lowering(FunctionLowering):
     def __init__(self, module: torch.fx.GraphModule, name: str, names: Sequence[str]):
+        super().__init__()
         self.module = module
         self.name = name
         self.names = list(names)
         self.functions: List[str] = []
-        self.lines: List[str] = []
-        self.arguments: List[_Value] = []
+        self.arguments: List[Value] = []
         #: Names of the arguments that are inputs of the graph.
         self.inputs: List[str] = []
-        self.values: Dict[Node, _Value] = {}
-        self.parts: Dict[Tuple[Node, int], _Value] = {}
         #: Arguments for tensors of the module, and the tensors by names of the arguments.
-        self.owned: Dict[str, _Value] = {}
+        self.owned: Dict[str, Value] = {}
         self.data: Dict[str, Tensor] = {}
-        self.count = 0
 
-    def emit(self, operation: str, kind: str) -> _Value:
-        self.count += 1
-        self.lines.append(f"  %v{self.count} = {operation}")
-        return _Value(f"%v{self.count}", kind)
-
-    def cast(self, value: _Value, kind: str) -> str:
-        """The value as this type, which may know other sizes."""
-        if value.type == kind:
-            return value.name
-        return self.emit(f"tensor.cast {value.name} : {value.type} to {kind}", kind).name
-
-    def size(self, value: _Value, dim: int) -> str:
-        number = self.emit(f"arith.constant {dim} : index", "index")
-        return self.emit(f"tensor.dim {value.name}, {number.name} : {value.type}", "index").name
-
-    def argument(self, wanted: str, kind: str) -> _Value:
+    def argument(self, wanted: str, kind: str) -> Value:
         """A new argument, whose name is an identifier."""
         name = re.sub(r"\W", "_", wanted)
         name = name if re.match(r"[A-Za-z]", name) else f"arg_{name}"
         while any(argument.name == f"%{name}" for argument in self.arguments):
             name += "_"
-        self.arguments.append(_Value(f"%{name}", kind))
+        self.arguments.append(Value(f"%{name}", kind))
         return self.arguments[-1]
 
     # Nodes
@@ -126,7 +88,7 @@ class _Lowering:
 
     def quantize(self, node: Node) -> None:
         """``attn.torch.quantize``, with a given scale or its own."""
-        given = _bind(node)
+        given = bind(node)
         x, scale, signs = (given.get(name) for name in ("x", "scale", "signs"))
         numbers = [given[name] for name in ("dtype", "granularity", "block_size")]
         of_scale, of_signs = (None if value is None else value.meta["val"] for value in (scale, signs))
@@ -146,13 +108,13 @@ class _Lowering:
             f"      : ({', '.join(types)}) -> ({', '.join(results)})"
         )
         for number, kind_of_result in enumerate(results):
-            self.parts[node, number] = _Value(f"%v{self.count}#{number}", kind_of_result)
+            self.parts[node, number] = Value(f"%v{self.count}#{number}", kind_of_result)
 
     def permute(self, node: Node) -> None:
         source = self.values[node.args[0]]
         order = _get_order(node, node.args[0].meta["val"].dim())
-        varying = ", ".join(self.size(source, dim) for dim in order if _size_of(source, dim) == "?")
-        sizes = "".join(f"{_size_of(source, dim)}x" for dim in order)
+        varying = ", ".join(self.size(source, dim) for dim in order if size_of(source, dim) == "?")
+        sizes = "".join(f"{size_of(source, dim)}x" for dim in order)
         kind = f"tensor<{sizes}{source.type.rpartition('x')[2]}"
         empty = self.emit(f"tensor.empty({varying}) : {kind}", kind)
         self.values[node] = self.emit(
@@ -163,7 +125,7 @@ class _Lowering:
 
     def unsqueeze(self, node: Node) -> None:
         source = self.values[node.args[0]]
-        sizes = [_size_of(source, dim) for dim in range(node.args[0].meta["val"].dim())]
+        sizes = [size_of(source, dim) for dim in range(node.args[0].meta["val"].dim())]
         if not sizes:
             raise UnsupportedError(f"{node.name} adds a dimension to a tensor without any")
         place = node.args[1] % (len(sizes) + 1)
@@ -180,33 +142,6 @@ class _Lowering:
             f"tensor.expand_shape {source.name} {groups} output_shape [{', '.join(shape)}] : {source.type} into {kind}",
             kind,
         )
-
-    def empty(self, kind: str, sources: Sequence[Optional[Tuple[_Value, int]]]) -> _Value:
-        """An empty tensor; ``sources`` has a value and its dimension of the same size for each size that varies."""
-        varying = ", ".join(self.size(*source) for source in sources if source is not None)
-        return self.emit(f"tensor.empty({varying}) : {kind}", kind)
-
-    def regroup(self, value: _Value, groups: Sequence[Tuple[List[int], List[int]]], shape: Sequence[str]) -> _Value:
-        """A view of ``value`` with this shape: each group of its dimensions becomes a group of dimensions."""
-        element = value.type[:-1].rpartition("x")[2]
-        before = [_size_of(value, dim) for sources, _ in groups for dim in sources]
-        merged = [_merged([_size_of(value, dim) for dim in sources]) for sources, _ in groups]
-        if len(merged) != len(before):
-            kind = f"tensor<{''.join(size + 'x' for size in merged)}{element}>"
-            dims = [sources for sources, _ in groups]
-            value = self.emit(f"tensor.collapse_shape {value.name} {dims} : {value.type} into {kind}", kind)
-        if len(merged) != len(shape):
-            kind = f"tensor<{''.join(size + 'x' for size in shape)}{element}>"
-            sizes = list(shape)
-            for number, (_, targets) in enumerate(groups):
-                for dim in targets:
-                    sizes[dim] = self.size(value, number) if shape[dim] == "?" else shape[dim]
-            dims = [targets for _, targets in groups]
-            value = self.emit(
-                f"tensor.expand_shape {value.name} {dims} output_shape [{', '.join(sizes)}] : {value.type} into {kind}",
-                kind,
-            )
-        return value
 
     def reshape(self, node: Node) -> None:
         before, after = list(node.args[0].meta["val"].shape), list(node.meta["val"].shape)
@@ -231,20 +166,20 @@ class _Lowering:
         groups[-1][1].extend(range(j, len(after)))
         if any(size != 1 for size in (*before[i:], *after[j:])):
             raise UnsupportedError(self.refusal(node))
-        self.values[node] = self.regroup(self.values[node.args[0]], groups, _sizes(node.meta["val"]))
+        self.values[node] = self.regroup(self.values[node.args[0]], groups, sizes_of(node.meta["val"]))
 
     def linear(self, node: Node) -> None:
         source, weight = self.values[node.args[0]], self.values[node.args[1]]
-        shape = _sizes(node.args[0].meta["val"])
-        features, width = _sizes(node.args[1].meta["val"])
+        shape = sizes_of(node.args[0].meta["val"])
+        features, width = sizes_of(node.args[1].meta["val"])
         last = len(shape) - 1
         if shape[:-1].count("?") > 1 or not last:
             raise UnsupportedError(f"{node.name} has more than one size that varies before the last; give it one size")
         element = weight.type[:-1].rpartition("x")[2]
         leading = list(range(last))
-        rows = self.regroup(source, [(leading, [0]), ([last], [1])], (_merged(shape[:-1]), width))
-        kind = f"tensor<{_size_of(rows, 0)}x{features}x{element}>"
-        empty = self.empty(kind, [(rows, 0) if _size_of(rows, 0) == "?" else None])
+        rows = self.regroup(source, [(leading, [0]), ([last], [1])], (merge_sizes(shape[:-1]), width))
+        kind = f"tensor<{size_of(rows, 0)}x{features}x{element}>"
+        empty = self.empty(kind, [(rows, 0) if size_of(rows, 0) == "?" else None])
         zero = self.emit(f"arith.constant 0.0 : {element}", element)
         init = self.emit(f"linalg.fill ins({zero.name} : {element}) outs({empty.name} : {kind}) -> {kind}", kind)
         maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in ("i, k", "j, k", "i, j"))
@@ -256,104 +191,11 @@ class _Lowering:
         if len(node.args) > 2 and node.args[2] is not None:
             bias = self.values[node.args[2]]
             out = self.combine("arith.addf", [out, bias], [2, 1], kind)
-        self.values[node] = self.regroup(out, [([0], leading), ([1], [last])], _sizes(node.meta["val"]))
-
-    def combine(self, operation: str, operands: Sequence[_Value], ranks: Sequence[int], kind: str) -> _Value:
-        """Elements of tensors that broadcast to the type ``kind``."""
-        rank = kind.count("x")
-        names = [f"d{dim}" for dim in range(rank)]
-        sources: List[Optional[Tuple[_Value, int]]] = [None] * rank
-        maps: List[List[str]] = []
-        for operand, own in zip(operands, ranks):
-            dims = []
-            for dim in range(own):
-                place = rank - own + dim
-                size = _size_of(operand, dim)
-                dims.append("0" if size == "1" and _size_of(_Value("", kind), place) != "1" else names[place])
-                if size == "?":
-                    sources[place] = (operand, dim)
-            maps.append(dims)
-        element = kind[:-1].rpartition("x")[2].rpartition("<")[2]
-        body = [f"%x.r = {operation} %x.0, %x.1 : {element}"]
-        return self.loops(operands, maps, kind, sources, body)
-
-    def loops(
-        self,
-        operands: Sequence[_Value],
-        maps: Sequence[Sequence[str]],
-        kind: str,
-        sources: Sequence[Optional[Tuple[_Value, int]]],
-        body: Sequence[str],
-        result: str = "%x.r",
-    ) -> _Value:
-        """Loops over the elements of a tensor of type ``kind``, whose dimensions are ``d0``, ``d1``, .... ``body``
-        makes ``result`` of elements ``%x.0``, ``%x.1``, ... of the operands, which are read as ``maps`` say."""
-        rank = kind.count("x")
-        names = [f"d{dim}" for dim in range(rank)]
-        empty = self.empty(kind, sources)
-        element = kind[:-1].rpartition("x")[2].rpartition("<")[2]
-        texts = ", ".join(f"affine_map<({', '.join(names)}) -> ({', '.join(dims)})>" for dims in (*maps, names))
-        iterators = ", ".join(['"parallel"'] * rank)
-        elements = [operand.type[:-1].rpartition("x")[2].rpartition("<")[2] for operand in operands]
-        arguments = "".join(f"%x.{number}: {text}, " for number, text in enumerate(elements))
-        lines = "".join(f"      {line}\n" for line in body)
-        return self.emit(
-            f"linalg.generic {{indexing_maps = [{texts}], iterator_types = [{iterators}]}}\n"
-            f"      ins({', '.join(operand.name for operand in operands)} : "
-            f"{', '.join(operand.type for operand in operands)}) outs({empty.name} : {kind}) {{\n"
-            f"    ^bb0({arguments}%x.old: {element}):\n{lines}      linalg.yield {result} : {element}\n  }} -> {kind}",
-            kind,
-        )
-
-    def map(self, node: Node, source: Node, body: Sequence[str]) -> None:
-        """The elements of one tensor, each by itself."""
-        value, kind = self.values[source], _type(node.meta["val"])
-        rank = kind.count("x")
-        sources = [(value, dim) if _size_of(value, dim) == "?" else None for dim in range(rank)]
-        self.values[node] = self.loops([value], [[f"d{dim}" for dim in range(rank)]], kind, sources, body)
-
-    def convert(self, node: Node, source: Node) -> None:
-        """A cast. Numbers beyond the largest one of 8 bits saturate if this torch saturates them."""
-        before, after = (DTYPES[element_types()[tensor.meta["val"].dtype]] for tensor in (source, node))
-        wide, limit = "%x.0", _find_limit(node.meta["val"].dtype)
-        body = []
-        if before != "f32" and after != "f32":
-            body.append(f"%x.wide = arith.extf %x.0 : {before} to f32")
-            wide, before = "%x.wide", "f32"
-        if limit is not None and before != "f32":
-            raise UnsupportedError(self.refusal(node))
-        if limit is not None:
-            body += _write_clamp(wide, "%x.kept", -limit, limit, torch.float32)
-            wide = "%x.kept"
-        operation = "arith.extf" if after == "f32" else "arith.truncf"
-        body.append(f"%x.r = {operation} {wide} : {before} to {after}")
-        self.map(node, source, body)
-
-    def clamp(self, node: Node, source: Node) -> None:
-        low, high = (*node.args[1:], None, None)[:2]
-        self.map(node, source, _write_clamp("%x.0", "%x.r", low, high, node.meta["val"].dtype))
-
-    def is_clamp(self, node: Node, source: Optional[Node]) -> bool:
-        """Whether a node clamps floats to numbers."""
-        if node.target != aten.clamp.default or source not in self.values or node.kwargs:
-            return False
-        bounds = [bound for bound in node.args[1:] if bound is not None]
-        dtype = node.meta["val"].dtype
-        is_wide = dtype in (torch.bfloat16, torch.float16, torch.float32)
-        return bool(bounds) and is_wide and all(isinstance(bound, (int, float)) for bound in bounds)
-
-    @staticmethod
-    def is_cast(node: Node, source: Optional[Node]) -> bool:
-        """Whether a node converts floats to another dtype of at most 32 bits, and does nothing else."""
-        if node.target not in _CASTS or source is None:
-            return False
-        dtypes = (source.meta["val"].dtype, node.meta["val"].dtype)
-        allowed = (torch.bfloat16, torch.float16, torch.float32, *FLOAT8)
-        return all(dtype in allowed for dtype in dtypes) and dtypes[0] != dtypes[1]
+        self.values[node] = self.regroup(out, [([0], leading), ([1], [last])], sizes_of(node.meta["val"]))
 
     def scaled_matmul(self, node: Node) -> None:
         """``torch._scaled_mm`` with one scale of each matrix, or of each row of the first and column of the second."""
-        given = _bind(node)
+        given = bind(node)
         a, b = given["self"], given["mat2"]
         out = node.meta["val"]
         rows, columns = out.shape
@@ -366,11 +208,11 @@ class _Lowering:
         is_matrix = b.target in _TRANSPOSITIONS and b.args[0] in self.values and b.args[0].meta["val"].dim() == 2
         transposed = is_matrix and list(_get_order(b, 2)) == [1, 0]
         left, right = self.values[a], self.values[b.args[0] if transposed else b]
-        sources: List[Optional[Tuple[_Value, int]]] = [
-            (left, 0) if _size_of(left, 0) == "?" else None,
-            (right, 0 if transposed else 1) if _size_of(right, 0 if transposed else 1) == "?" else None,
+        sources: List[Optional[Tuple[Value, int]]] = [
+            (left, 0) if size_of(left, 0) == "?" else None,
+            (right, 0 if transposed else 1) if size_of(right, 0 if transposed else 1) == "?" else None,
         ]
-        sizes = "".join(f"{size}x" for size in _sizes(out))
+        sizes = "".join(f"{size}x" for size in sizes_of(out))
         wide = f"tensor<{sizes}f32>"
         zero = self.emit("arith.constant 0.0 : f32", "f32")
         empty = self.empty(wide, sources)
@@ -407,54 +249,12 @@ class _Lowering:
                 added = "%x.bias"
             body.append(f"%x.sum = arith.addf {last}, {added} : f32")
             last = "%x.sum"
-        kind = _type(out)
+        kind = type_of(out)
         element = kind[:-1].rpartition("x")[2]
         if element != "f32":
             body.append(f"%x.r = arith.truncf {last} : f32 to {element}")
             last = "%x.r"
         self.values[node] = self.loops(operands, reads, kind, sources, body, last)
-
-    def elementwise(self, node: Node) -> None:
-        tensors = [argument.meta["val"] for argument in node.args]
-        self.values[node] = self.combine(
-            _ELEMENTWISE[node.target],
-            [self.values[argument] for argument in node.args],
-            [tensor.dim() for tensor in tensors],
-            _type(node.meta["val"]),
-        )
-
-    def with_number(self, node: Node, source: Node) -> None:
-        """A number on the right-hand side. Torch computes in f32, and rounds the result alone, but hosts add rounded
-        numbers."""
-        element = DTYPES[element_types()[node.meta["val"].dtype]]
-        number = _write_number(node.args[1], torch.float32)
-        body = [f"%x.number = arith.constant {number} : f32"]
-        if element == "f32":
-            body.append(f"%x.r = {_ELEMENTWISE[node.target]} %x.0, %x.number : f32")
-        else:
-            body.append(f"%x.wide = arith.extf %x.0 : {element} to f32")
-            body.append(f"%x.exact = {_ELEMENTWISE[node.target]} %x.wide, %x.number : f32")
-            body.append(f"%x.r = arith.truncf %x.exact : f32 to {element}")
-        self.map(node, source, body)
-
-    def has_number(self, node: Node, source: Optional[Node]) -> bool:
-        """Whether a node combines a tensor of floats, of the dtype of the result, and a number."""
-        if node.target not in _ELEMENTWISE or node.kwargs or len(node.args) != 2 or source not in self.values:
-            return False
-        dtypes = (source.meta["val"].dtype, node.meta["val"].dtype)
-        is_wide = dtypes[0] == dtypes[1] and dtypes[0] in (torch.bfloat16, torch.float16, torch.float32)
-        return is_wide and isinstance(node.args[1], (int, float))
-
-    def is_elementwise(self, node: Node) -> bool:
-        """Whether a node combines two tensors of the dtype of the result, which are floating-point numbers."""
-        if node.target not in _ELEMENTWISE or node.kwargs or len(node.args) != 2:
-            return False
-        value = node.meta["val"]
-        # Floats of 8 bits have conversions alone.
-        return value.dtype.is_floating_point and value.dtype not in FLOAT8 and all(
-            isinstance(argument, Node) and argument in self.values and argument.meta["val"].dtype == value.dtype
-            for argument in node.args
-        )
 
     def call(self, node: Node) -> None:
         target = node.target
@@ -466,8 +266,8 @@ class _Lowering:
         value = node.meta["val"]
         if target is operator.getitem and (source, node.args[1]) in self.parts:
             # The function may not know all sizes.
-            kind = _type(value)
-            self.values[node] = _Value(self.cast(self.parts[source, node.args[1]], kind), kind)  # type: ignore[index]
+            kind = type_of(value)
+            self.values[node] = Value(self.cast(self.parts[source, node.args[1]], kind), kind)  # type: ignore[index]
         elif target in _TRANSPOSITIONS:
             self.permute(node)
         elif target == aten.unsqueeze.default:
@@ -480,15 +280,9 @@ class _Lowering:
             self.linear(node)
         elif target == aten._scaled_mm.default:
             self.scaled_matmul(node)
-        elif self.is_cast(node, source) and source in self.values:
+        elif target in _CASTS and source in self.values and self.is_cast(node, source):
             self.convert(node, source)
-        elif self.is_clamp(node, source):
-            self.clamp(node, source)
-        elif self.has_number(node, source):
-            self.with_number(node, source)
-        elif self.is_elementwise(node):
-            self.elementwise(node)
-        else:
+        elif not self.write_function(node):
             raise UnsupportedError(self.refusal(node))
 
     @staticmethod
@@ -496,23 +290,16 @@ class _Lowering:
         """Whether two tensors have the same elements at the same places."""
         return a.meta["val"].shape == b.meta["val"].shape and a.meta["val"].dtype == b.meta["val"].dtype
 
-    def refusal(self, node: Node) -> str:
-        return (
-            f"the graph has the operation {node.target} ({node.name}), which Attn does not compile here; pass a "
-            "function that has attention, linear layers, quantizations, arithmetic, casts and views alone, or package "
-            "the model with AOTInductor, which keeps Attn's kernels"
-        )
-
     def run(self) -> str:
         """The module as text."""
-        returned: List[_Value] = []
+        returned: List[Value] = []
         inputs = iter(self.names)
         for node in self.module.graph.nodes:
             value = node.meta.get("val")
             if node.op == "placeholder":
                 if not isinstance(value, Tensor):
                     raise UnsupportedError(f"the argument '{node.name}' is a {type(value).__name__}; pass tensors")
-                self.values[node] = self.argument(next(inputs, node.name), _type(value))
+                self.values[node] = self.argument(next(inputs, node.name), type_of(value))
                 self.inputs.append(self.values[node].name[1:])
             elif node.op == "get_attr" and not node.users:
                 continue
@@ -520,7 +307,7 @@ class _Lowering:
                 node.meta.setdefault("val", constant)
                 owned = self.owned.get(str(node.target))
                 if owned is None:
-                    owned = self.owned[str(node.target)] = self.argument(str(node.target), _type(constant))
+                    owned = self.owned[str(node.target)] = self.argument(str(node.target), type_of(constant))
                     self.data[owned.name[1:]] = constant
                 self.values[node] = owned
             elif node.op == "output":
@@ -552,52 +339,6 @@ class _Lowering:
         )
 
 
-def _bind(node: Node) -> Dict[str, Any]:
-    """The arguments of an operator by name."""
-    names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
-    return {**dict(zip(names, node.args)), **node.kwargs}
-
-
-@functools.lru_cache(maxsize=None)
-def _find_limit(dtype: torch.dtype) -> Optional[float]:
-    """The largest number of 8 bits, if casts of this torch give it instead of infinity or NaN."""
-    if dtype not in FLOAT8:
-        return None
-    limit = torch.finfo(dtype).max
-    return limit if torch.tensor(4 * limit).to(dtype).float() == limit else None
-
-
-def _write_number(number: Any, dtype: torch.dtype) -> str:
-    """A number of a dtype as MLIR has it: infinities and NaN by their bits."""
-    value = torch.tensor(float(number), dtype=torch.float64).to(dtype)
-    if value.isfinite():
-        return f"{value.item():.9e}"
-    bits = value.view(torch.int32 if dtype == torch.float32 else torch.int16).item()
-    width = 8 * dtype.itemsize
-    return f"0x{bits % 2**width:0{width // 4}X}"
-
-
-def _write_clamp(
-    value: str, result: str, low: Optional[float], high: Optional[float], dtype: torch.dtype
-) -> List[str]:
-    """Operations that clamp ``value``; NaN stays NaN."""
-    lines = []
-    element = DTYPES[element_types()[dtype]]
-    for name, bound, operation in (("low", low, "maximumf"), ("high", high, "minimumf")):
-        if bound is None:
-            continue
-        lines.append(f"%x.{name} = arith.constant {_write_number(bound, dtype)} : {element}")
-        clamped = result if name == "high" or high is None else "%x.raised"
-        lines.append(f"{clamped} = arith.{operation} {value}, %x.{name} : {element}")
-        value = clamped
-    return lines
-
-
-def _merged(sizes: Sequence[str]) -> str:
-    """The size of these dimensions as one."""
-    return "?" if "?" in sizes else str(math.prod(map(int, sizes)))
-
-
 def _product(shape: Sequence[Any], dims: Sequence[int]) -> Optional[int]:
     """The number of elements; None where a size varies."""
     return math.prod(shape[dim] for dim in dims) if all(isinstance(shape[dim], int) for dim in dims) else None
@@ -613,10 +354,6 @@ def _is_less(before: Sequence[Any], sources: Sequence[int], after: Sequence[Any]
     if None in products:
         raise UnsupportedError("a view splits or joins a size that varies; give it a number")
     return products[0] < products[1]
-
-
-def _size_of(value: _Value, dim: int) -> str:
-    return value.type[len("tensor<") :].split("x")[dim]
 
 
 def _is_tensor(value: Any) -> bool:

@@ -1,0 +1,185 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Operations of ``linalg`` and ``tensor``, as text."""
+
+import math
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from attn.artifact import DTYPES, element_types
+
+
+class Value(NamedTuple):
+    """A value of MLIR and its type."""
+
+    name: str
+    type: str
+
+
+def sizes_of(tensor: Tensor) -> Tuple[str, ...]:
+    return tuple(str(size) if isinstance(size, int) else "?" for size in tensor.shape)
+
+
+def type_of(tensor: Tensor) -> str:
+    return f"tensor<{''.join(size + 'x' for size in sizes_of(tensor))}{DTYPES[element_types()[tensor.dtype]]}>"
+
+
+class LinalgBuilder:
+    """Writes operations, one after the other, to ``lines``."""
+
+    def __init__(self) -> None:
+        self.lines: List[str] = []
+        self.count = 0
+
+    def emit(self, operation: str, kind: str) -> Value:
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {operation}")
+        return Value(f"%v{self.count}", kind)
+
+    def cast(self, value: Value, kind: str) -> str:
+        """The value as this type, which may know other sizes."""
+        if value.type == kind:
+            return value.name
+        return self.emit(f"tensor.cast {value.name} : {value.type} to {kind}", kind).name
+
+    def size(self, value: Value, dim: int) -> str:
+        number = self.emit(f"arith.constant {dim} : index", "index")
+        return self.emit(f"tensor.dim {value.name}, {number.name} : {value.type}", "index").name
+
+    def empty(self, kind: str, sources: Sequence[Optional[Tuple[Value, int]]]) -> Value:
+        """An empty tensor; ``sources`` has a value and its dimension of the same size for each size that varies."""
+        varying = ", ".join(self.size(*source) for source in sources if source is not None)
+        return self.emit(f"tensor.empty({varying}) : {kind}", kind)
+
+    def regroup(self, value: Value, groups: Sequence[Tuple[List[int], List[int]]], shape: Sequence[str]) -> Value:
+        """A view of ``value`` with this shape: each group of its dimensions becomes a group of dimensions."""
+        element = value.type[:-1].rpartition("x")[2]
+        before = [size_of(value, dim) for sources, _ in groups for dim in sources]
+        merged = [merge_sizes([size_of(value, dim) for dim in sources]) for sources, _ in groups]
+        if len(merged) != len(before):
+            kind = f"tensor<{''.join(size + 'x' for size in merged)}{element}>"
+            dims = [sources for sources, _ in groups]
+            value = self.emit(f"tensor.collapse_shape {value.name} {dims} : {value.type} into {kind}", kind)
+        if len(merged) != len(shape):
+            kind = f"tensor<{''.join(size + 'x' for size in shape)}{element}>"
+            sizes = list(shape)
+            for number, (_, targets) in enumerate(groups):
+                for dim in targets:
+                    sizes[dim] = self.size(value, number) if shape[dim] == "?" else shape[dim]
+            dims = [targets for _, targets in groups]
+            value = self.emit(
+                f"tensor.expand_shape {value.name} {dims} output_shape [{', '.join(sizes)}] : {value.type} into {kind}",
+                kind,
+            )
+        return value
+
+    def broadcast(
+        self, operands: Sequence[Value], ranks: Sequence[int], kind: str
+    ) -> Tuple[List[List[str]], List[Optional[Tuple[Value, int]]]]:
+        """How operands that broadcast to the type ``kind`` are read, and where its sizes that vary are from."""
+        rank = kind.count("x")
+        sources: List[Optional[Tuple[Value, int]]] = [None] * rank
+        maps: List[List[str]] = []
+        for operand, own in zip(operands, ranks):
+            dims = []
+            for dim in range(own):
+                place = rank - own + dim
+                size = size_of(operand, dim)
+                dims.append("0" if size == "1" and size_of(Value("", kind), place) != "1" else f"d{place}")
+                if size == "?":
+                    sources[place] = (operand, dim)
+            maps.append(dims)
+        return maps, sources
+
+    def combine(self, operation: str, operands: Sequence[Value], ranks: Sequence[int], kind: str) -> Value:
+        """Elements of tensors that broadcast to the type ``kind``."""
+        maps, sources = self.broadcast(operands, ranks, kind)
+        return self.loops(operands, maps, kind, sources, [f"%x.r = {operation} %x.0, %x.1 : {element_of(kind)}"])
+
+    def loops(
+        self,
+        operands: Sequence[Value],
+        maps: Sequence[Sequence[str]],
+        kind: str,
+        sources: Sequence[Optional[Tuple[Value, int]]],
+        body: Sequence[str],
+        result: str = "%x.r",
+    ) -> Value:
+        """Loops over the elements of a tensor of type ``kind``, whose dimensions are ``d0``, ``d1``, .... ``body``
+        makes ``result`` of elements ``%x.0``, ``%x.1``, ... of the operands, which are read as ``maps`` say."""
+        names = [f"d{dim}" for dim in range(kind.count("x"))]
+        return self.generic(operands, maps, self.empty(kind, sources), names, names, body, result)
+
+    def generic(
+        self,
+        operands: Sequence[Value],
+        maps: Sequence[Sequence[str]],
+        init: Value,
+        results: Sequence[str],
+        names: Sequence[str],
+        body: Sequence[str],
+        result: str,
+    ) -> Value:
+        """Loops ``names`` around ``body``, which makes ``result`` of elements of the operands and ``%x.old``, the
+        element of ``init`` with the indices ``results``. Loops that these have not are reductions."""
+        texts = ", ".join(f"affine_map<({', '.join(names)}) -> ({', '.join(dims)})>" for dims in (*maps, results))
+        iterators = ", ".join('"parallel"' if name in results else '"reduction"' for name in names)
+        arguments = "".join(f"%x.{number}: {element_of(operand.type)}, " for number, operand in enumerate(operands))
+        lines = "".join(f"      {line}\n" for line in body)
+        kind, element = init.type, element_of(init.type)
+        return self.emit(
+            f"linalg.generic {{indexing_maps = [{texts}], iterator_types = [{iterators}]}}\n"
+            f"      ins({', '.join(operand.name for operand in operands)} : "
+            f"{', '.join(operand.type for operand in operands)}) outs({init.name} : {kind}) {{\n"
+            f"    ^bb0({arguments}%x.old: {element}):\n{lines}      linalg.yield {result} : {element}\n  }} -> {kind}",
+            kind,
+        )
+
+    def map(self, value: Value, kind: str, body: Sequence[str], result: str = "%x.r") -> Value:
+        """The elements of one tensor, each by itself."""
+        rank = kind.count("x")
+        sources = [(value, dim) if size_of(value, dim) == "?" else None for dim in range(rank)]
+        return self.loops([value], [[f"d{dim}" for dim in range(rank)]], kind, sources, body, result)
+
+
+def write_number(number: Any, dtype: torch.dtype) -> str:
+    """A number of a dtype as MLIR has it: infinities and NaN by their bits."""
+    value = torch.tensor(float(number), dtype=torch.float64).to(dtype)
+    if value.isfinite():
+        return f"{value.item():.9e}"
+    bits = value.view(torch.int32 if dtype == torch.float32 else torch.int16).item()
+    width = 8 * dtype.itemsize
+    return f"0x{bits % 2**width:0{width // 4}X}"
+
+
+def write_clamp(
+    value: str, result: str, low: Optional[float], high: Optional[float], dtype: torch.dtype
+) -> List[str]:
+    """Operations that clamp ``value``; NaN stays NaN."""
+    lines = []
+    element = DTYPES[element_types()[dtype]]
+    for name, bound, operation in (("low", low, "maximumf"), ("high", high, "minimumf")):
+        if bound is None:
+            continue
+        lines.append(f"%x.{name} = arith.constant {write_number(bound, dtype)} : {element}")
+        clamped = result if name == "high" or high is None else "%x.raised"
+        lines.append(f"{clamped} = arith.{operation} {value}, %x.{name} : {element}")
+        value = clamped
+    return lines
+
+
+def merge_sizes(sizes: Sequence[str]) -> str:
+    """The size of these dimensions as one."""
+    return "?" if "?" in sizes else str(math.prod(map(int, sizes)))
+
+
+def size_of(value: Value, dim: int) -> str:
+    return value.type[len("tensor<") :].split("x")[dim]
+
+
+def element_of(kind: str) -> str:
+    """The element type of a type of tensors."""
+    return kind[:-1].rpartition("x")[2].rpartition("<")[2]

@@ -1,0 +1,254 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whole blocks of transformers as artifacts: functions of elements, sums, normalizations and parts, against f64."""
+
+import copy
+import math
+import re
+
+import attn
+import pytest
+from attn.artifact import Artifact
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+
+HEADS, KEY_HEADS, DIM = 4, 2, 16
+WIDTH = HEADS * DIM
+
+
+def run(model, inputs, folder, targets=("host",)):
+    """The results of a compiled module, whose tensors are arguments by their names."""
+    attn.aot(model, inputs, directory=folder / "made", name="f", targets=targets)
+    artifact = Artifact(str(folder / "made" / "lib" / "libf.host.so"))
+    expected = model(*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    outs = [torch.full_like(tensor, math.nan).contiguous() for tensor in expected]
+    owned = {name.replace(".", "_"): tensor.detach() for name, tensor in model.state_dict().items()}
+    names = ["out"] if len(outs) == 1 else [f"out{number}" for number in range(len(outs))]
+    known = {**owned, **dict(zip(names, outs))}
+    known.update(zip([name for name, *_ in artifact["f"].args if name not in known], inputs))
+    artifact["f"](*[known[name] for name, *_ in artifact["f"].args])
+    return outs
+
+
+def exact(model, inputs):
+    """The same in f64, of the same numbers."""
+    result = copy.deepcopy(model).double()(*[tensor.double() for tensor in inputs])
+    return result if isinstance(result, tuple) else (result,)
+
+
+def check(model, inputs, folder, tolerance, targets=("host",)):
+    model = model.eval()
+    with torch.no_grad():
+        for found, expected in zip(run(model, inputs, folder, targets), exact(model, inputs), strict=True):
+            assert found.shape == expected.shape
+            assert torch.equal(found.isnan(), expected.isnan())
+            error = (found.double() - expected).nan_to_num().abs().max()
+            assert error <= tolerance * expected.nan_to_num().abs().max().clamp(min=1e-30)
+
+
+def rotate(x, cos, sin):
+    """Rotary embedding as Llama has it."""
+    left, right = x[..., : DIM // 2], x[..., DIM // 2 :]
+    return x * cos + torch.cat((-right, left), -1) * sin
+
+
+class LlamaBlock(torch.nn.Module):
+    """RMSNorm by its parts, rotary embedding, grouped heads and SwiGLU."""
+
+    def __init__(self, length):
+        super().__init__()
+        self.gain, self.last_gain = (torch.nn.Parameter(torch.rand(WIDTH) + 0.5) for _ in range(2))
+        self.q, self.o = (torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(2))
+        self.k, self.v = (torch.nn.Linear(WIDTH, KEY_HEADS * DIM, bias=False) for _ in range(2))
+        self.gate, self.up = (torch.nn.Linear(WIDTH, 2 * WIDTH, bias=False) for _ in range(2))
+        self.down = torch.nn.Linear(2 * WIDTH, WIDTH, bias=False)
+        angles = torch.arange(length)[:, None] * 100.0 ** -(torch.arange(DIM // 2) / (DIM // 2))
+        self.register_buffer("cos", torch.cat((angles, angles), -1).cos())
+        self.register_buffer("sin", torch.cat((angles, angles), -1).sin())
+
+    def norm(self, x, gain):
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return gain * wide.to(x.dtype)
+
+    def forward(self, x):
+        y = self.norm(x, self.gain)
+        split = [part.unflatten(-1, (-1, DIM)).transpose(1, 2) for part in (self.q(y), self.k(y), self.v(y))]
+        q, k = (rotate(part, self.cos.to(x.dtype), self.sin.to(x.dtype)) for part in split[:2])
+        y = F.scaled_dot_product_attention(q, k, split[2], is_causal=True, enable_gqa=True)
+        x = x + self.o(y.transpose(1, 2).flatten(2))
+        y = self.norm(x, self.last_gain)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class GPTBlock(torch.nn.Module):
+    """LayerNorm, one projection of queries, keys and values, and GELU."""
+
+    def __init__(self, approximate, cut):
+        super().__init__()
+        self.first, self.second = torch.nn.LayerNorm(WIDTH), torch.nn.RMSNorm(WIDTH)
+        self.qkv, self.o = torch.nn.Linear(WIDTH, 3 * WIDTH), torch.nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = torch.nn.Linear(WIDTH, 2 * WIDTH), torch.nn.Linear(2 * WIDTH, WIDTH)
+        self.approximate, self.cut = approximate, cut
+        for norm in (self.first, self.second):
+            torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
+        torch.nn.init.normal_(self.first.bias)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, DIM)).transpose(1, 2) for part in self.cut(self.qkv(self.first(x))))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + self.o(y)
+        return x + self.down(F.gelu(self.up(self.second(x)), approximate=self.approximate))
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 4e-3)])
+def test_llama(tmp_path, dtype, tolerance):
+    torch.manual_seed(0)
+    targets = ("host",) if dtype == torch.float16 else ("host", "sm_80", "sm_90a")
+    check(LlamaBlock(24).to(dtype), (torch.randn(2, 24, WIDTH, dtype=dtype),), tmp_path, tolerance, targets)
+
+
+CUTS = {
+    "split": lambda x: x.split(WIDTH, -1),
+    "chunk": lambda x: x.chunk(3, -1),
+    "unbind": lambda x: x.unflatten(-1, (3, WIDTH)).unbind(2),
+    "select": lambda x: (x.unflatten(-1, (3, WIDTH)).select(2, number) for number in range(3)),
+}
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gpt(tmp_path, approximate, cut):
+    torch.manual_seed(0)
+    check(GPTBlock(approximate, CUTS[cut]), (torch.randn(2, 20, WIDTH),), tmp_path, 1e-5)
+
+
+class WithAttention(torch.nn.Module):
+    """A function and attention, which graphs must have."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, y):
+        return F.scaled_dot_product_attention(x, x, x), self.function(x, y)
+
+
+FUNCTIONS = {
+    "neg": lambda x, y: -x,
+    "abs": lambda x, y: x.abs(),
+    "relu": lambda x, y: F.relu(x),
+    "sigmoid": lambda x, y: x.sigmoid(),
+    "silu": lambda x, y: F.silu(x),
+    "gelu": lambda x, y: F.gelu(x),
+    "gelu_tanh": lambda x, y: F.gelu(x, approximate="tanh"),
+    "exp": lambda x, y: x.exp(),
+    "log": lambda x, y: y.log(),
+    "sqrt": lambda x, y: y.sqrt(),
+    "rsqrt": lambda x, y: y.rsqrt(),
+    "sin": lambda x, y: x.sin(),
+    "cos": lambda x, y: x.cos(),
+    "tanh": lambda x, y: x.tanh(),
+    "erf": lambda x, y: x.erf(),
+    "square": lambda x, y: x.square(),
+    "reciprocal": lambda x, y: y.reciprocal(),
+    "powers": lambda x, y: x**2 + x**3 + y**0.5 + y**-0.5 + y**-1,
+    "number_minus": lambda x, y: 3.5 - x,
+    "number_over": lambda x, y: 2.0 / y,
+    "maximum": lambda x, y: torch.maximum(x, y) - torch.minimum(x, y),
+    "sum": lambda x, y: x.sum(),
+    "sum_dims": lambda x, y: y.sum((0, -1)),
+    "sum_keepdim": lambda x, y: x - y.sum(1, keepdim=True),
+    "mean": lambda x, y: y.mean(),
+    "mean_dim": lambda x, y: y.mean(-1),
+    "amax": lambda x, y: x - x.amax(-1, keepdim=True),
+    "amin": lambda x, y: x.amin((1, 2)),
+    "rms_norm": lambda x, y: F.rms_norm(x, x.shape[-2:], eps=1e-3),
+    "layer_norm": lambda x, y: F.layer_norm(x + 3, x.shape[-1:], y[0, 0, 0], y[0, 1, 1]),
+    "layer_norm_bias": lambda x, y: F.layer_norm(x, x.shape[-1:], None, y[0, 1, 1]),
+    "cat": lambda x, y: torch.cat((x, y, x[:, :1]), 1),
+    "slice": lambda x, y: x[:, :, 1:-2:3, -4:],
+    "select": lambda x, y: x[1, :, -1],
+    "split_sizes": lambda x, y: x.split([2, 3, 4], 2)[1] * 2,
+    "split_rest": lambda x, y: x.split(4, 2)[2] * 2,
+}
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 2e-6), (torch.bfloat16, 1.5e-2)], ids=["f32", "bf16"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(tmp_path, name, dtype, tolerance):
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 3, 9, 16, dtype=dtype), torch.rand(2, 3, 9, 16, dtype=dtype) + 0.1
+    check(WithAttention(FUNCTIONS[name]), (x, y), tmp_path, tolerance)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)], ids=["f32", "bf16"])
+def test_default_epsilon(tmp_path, dtype, tolerance):
+    """RMSNorm without an epsilon takes the one of f32, which decides where numbers are small."""
+    x = torch.randn(1, 2, 9, 16, dtype=dtype) * torch.finfo(torch.float32).eps ** 0.5
+    model = WithAttention(lambda x, y: F.rms_norm(x, (16,))).eval()
+    torch.testing.assert_close(run(model, (x, x), tmp_path)[1], model(x, x)[1], rtol=tolerance, atol=tolerance)
+
+
+RANGE = ["sigmoid", "silu", "gelu", "gelu_tanh", "exp", "tanh", "erf", "relu", "neg", "amax"]
+
+
+@pytest.mark.parametrize("name", RANGE)
+def test_whole_range(tmp_path, name):
+    """Large and small numbers, zeros, infinities and NaN."""
+    numbers = [0.0, -0.0, 1e-40, -1e-30, 1e-8, 0.5, -3.0, 20.0, -20.0, 88.0, -104.0, 300.0, -300.0, 1e30, -3e38]
+    x = torch.tensor([*numbers, math.inf, -math.inf, math.nan, 2.0, 1.0]).reshape(1, 1, 5, 4)
+    model = WithAttention(FUNCTIONS[name]).eval()
+    _, found = run(model, (x, x), tmp_path)
+    # Vectorized code of torch makes NaN of infinity.
+    erf = x.double() * 0.5 * (1 + torch.erf(x.double() * math.sqrt(0.5)))
+    expected = erf if name == "gelu" else model(x, x)[1].double()
+    torch.testing.assert_close(found, expected.float(), rtol=2e-5, atol=1e-7, equal_nan=True)
+
+
+def test_sizes_that_vary(tmp_path):
+    """Batches and lengths that the artifact gets when it is called."""
+    torch.manual_seed(0)
+    model = GPTBlock("tanh", CUTS["split"]).eval()
+    directory = attn.aot(model, (attn.Shape(("batch", 20, WIDTH)),), directory=tmp_path / "made", name="f")
+    artifact = Artifact(str(directory / "lib" / "libf.host.so"))
+    owned = {name.replace(".", "_"): tensor.detach() for name, tensor in model.state_dict().items()}
+    for batch in (1, 3):
+        x = torch.randn(batch, 20, WIDTH)
+        out = torch.full_like(x, math.nan)
+        (name,) = [name for name, *_ in artifact["f"].args if name not in owned and name != "out"]
+        tensors = {**owned, name: x, "out": out}
+        artifact["f"](*[tensors[name] for name, *_ in artifact["f"].args])
+        with torch.no_grad():
+            torch.testing.assert_close(out.double(), exact(model, (x,))[0], rtol=1e-4, atol=1e-5)
+
+
+ERRORS = {
+    "(aten.pow.Tensor_Scalar) has the exponent 1.5, none of -1.0, -0.5, 0.5, 2.0, 3.0": lambda x, y: y**1.5,
+    "rsub (aten.rsub.Scalar) has alpha = 2": lambda x, y: torch.rsub(x, 1.0, alpha=2),
+    "add (aten.add.Tensor) has alpha = 2": lambda x, y: torch.add(x, y, alpha=2),
+    "the graph has the operation aten.cumsum.default": lambda x, y: x.cumsum(-1),
+    "cat (aten.cat.default) has tensors of several dtypes": lambda x, y: torch.cat((x, y.bfloat16())),
+}
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_errors(tmp_path, text):
+    x = torch.randn(1, 2, 8, 16)
+    with pytest.raises(attn.UnsupportedError, match=re.escape(text)):
+        attn.aot(WithAttention(ERRORS[text]), (x, x), directory=tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
+def test_sizes_that_parts_need(tmp_path):
+    shape = attn.Shape(("batch", 2, "length", 16))
+    for function, text in (
+        (lambda x, y: x.mean(2), "a mean over a size that varies"),
+        (lambda x, y: torch.cat((x, y), 2), "parts of a size that varies"),
+    ):
+        with pytest.raises(attn.UnsupportedError, match=text):
+            attn.aot(WithAttention(function), (shape, shape), directory=tmp_path / "made")
