@@ -4,12 +4,13 @@
 """Whole blocks of transformers as artifacts: functions of elements, sums, normalizations and parts, against f64."""
 
 import copy
+import json
 import math
 import re
 
 import attn
 import pytest
-from attn.artifact import Artifact
+from attn.artifact import DTYPES, Artifact, element_types
 
 torch = pytest.importorskip("torch")
 
@@ -20,24 +21,36 @@ WIDTH = HEADS * DIM
 
 
 def run(model, inputs, folder, targets=("host",)):
-    """The results of a compiled module, whose tensors are arguments by their names."""
-    attn.aot(model, inputs, directory=folder / "made", name="f", targets=targets)
-    artifact = Artifact(str(folder / "made" / "lib" / "libf.host.so"))
-    expected = model(*inputs)
-    expected = expected if isinstance(expected, tuple) else (expected,)
-    outs = [torch.full_like(tensor, math.nan).contiguous() for tensor in expected]
-    owned = {name.replace(".", "_"): tensor.detach() for name, tensor in model.state_dict().items()}
-    names = ["out"] if len(outs) == 1 else [f"out{number}" for number in range(len(outs))]
-    known = {**owned, **dict(zip(names, outs))}
-    known.update(zip([name for name, *_ in artifact["f"].args if name not in known], inputs))
-    artifact["f"](*[known[name] for name, *_ in artifact["f"].args])
+    """The results of a compiled module, whose tensors are in files of the directory."""
+    made = attn.aot(model, inputs, directory=folder / "made", name="f", targets=targets)
+    return call(made, inputs, [tensor for tensor in as_tuple(model(*inputs))])
+
+
+def call(made, inputs, like):
+    """Calls the artifact in a directory; ``like`` has tensors of the shapes and dtypes of the results."""
+    artifact = json.loads((made / "manifest.json").read_text())["artifacts"][0]
+    outs = [torch.full_like(tensor, math.nan).contiguous() for tensor in like]
+    tensors, results = iter(inputs), iter(outs)
+    arguments = []
+    for argument in artifact["functions"][0]["arguments"]:
+        if "data" in argument:
+            dtype = {number: dtype for dtype, number in element_types().items()}[DTYPES.index(argument["dtype"])]
+            contents = bytearray((made / argument["data"]).read_bytes())
+            arguments.append(torch.frombuffer(contents, dtype=dtype).reshape(argument["shape"]))
+        else:
+            arguments.append(next(results if argument["output"] else tensors))
+    Artifact(str(made / artifact["library"]))["f"](*arguments)
     return outs
+
+
+def as_tuple(value):
+    return value if isinstance(value, tuple) else (value,)
 
 
 def exact(model, inputs):
     """The same in f64, of the same numbers."""
-    result = copy.deepcopy(model).double()(*[tensor.double() for tensor in inputs])
-    return result if isinstance(result, tuple) else (result,)
+    wide = [tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs]
+    return as_tuple(copy.deepcopy(model).double()(*wide))
 
 
 def check(model, inputs, folder, tolerance, targets=("host",)):
@@ -211,20 +224,79 @@ def test_whole_range(tmp_path, name):
 
 
 def test_sizes_that_vary(tmp_path):
-    """Batches and lengths that the artifact gets when it is called."""
+    """Batches that the artifact gets when it is called."""
     torch.manual_seed(0)
     model = GPTBlock("tanh", CUTS["split"]).eval()
-    directory = attn.aot(model, (attn.Shape(("batch", 20, WIDTH)),), directory=tmp_path / "made", name="f")
-    artifact = Artifact(str(directory / "lib" / "libf.host.so"))
-    owned = {name.replace(".", "_"): tensor.detach() for name, tensor in model.state_dict().items()}
+    made = attn.aot(model, (attn.Shape(("batch", 20, WIDTH)),), directory=tmp_path / "made", name="f")
     for batch in (1, 3):
         x = torch.randn(batch, 20, WIDTH)
-        out = torch.full_like(x, math.nan)
-        (name,) = [name for name, *_ in artifact["f"].args if name not in owned and name != "out"]
-        tensors = {**owned, name: x, "out": out}
-        artifact["f"](*[tensors[name] for name, *_ in artifact["f"].args])
         with torch.no_grad():
-            torch.testing.assert_close(out.double(), exact(model, (x,))[0], rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(call(made, (x,), (x,))[0].double(), exact(model, (x,))[0], rtol=1e-4, atol=1e-5)
+
+
+class FirstResult(torch.nn.Module):
+    """A model of Transformers, whose first result counts."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x)[0]
+
+
+def make_model(name):
+    transformers = pytest.importorskip("transformers")
+    sizes = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, vocab_size=50)
+    image = dict(image_size=24, patch_size=8)
+    decoder = dict(num_key_value_heads=2, max_position_embeddings=64, use_cache=False)
+    torch.manual_seed(0)
+    return {
+        "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **decoder)),
+        "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(head_dim=32, **sizes, **decoder)),
+        "gpt2": lambda: transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=50, n_positions=32, use_cache=False)
+        ),
+        "bert": lambda: transformers.BertModel(transformers.BertConfig(**sizes), add_pooling_layer=False),
+        "vit": lambda: transformers.ViTModel(transformers.ViTConfig(**sizes, **image), add_pooling_layer=False),
+    }[name]()
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "bert", "vit"])
+def test_models(tmp_path, name):
+    """Models of Transformers from numbers of tokens or images to their results."""
+    model = FirstResult(make_model(name)).eval()
+    x = torch.randn(2, 3, 24, 24) if name == "vit" else torch.randint(0, 50, (2, 20))
+    check(model, (x,), tmp_path, 1e-5, ("host", "sm_80", "sm_90a"))
+
+
+def test_rows_that_a_matrix_has_not(tmp_path):
+    weight = torch.randn(7, 16)
+    model = WithAttention(lambda x, y: F.embedding(y, weight)).eval()
+    made = attn.aot(
+        model, (torch.randn(1, 2, 8, 16), torch.zeros(5, dtype=torch.int64)), directory=tmp_path / "made", name="f"
+    )
+    ids = torch.tensor([6, -1, 0, 7, 2**40])
+    _, found = call(made, (torch.randn(1, 2, 8, 16), ids), (torch.empty(1, 2, 8, 16), torch.empty(5, 16)))
+    expected = torch.full((5, 16), math.nan)
+    expected[0], expected[2] = weight[6], weight[0]
+    torch.testing.assert_close(found, expected, equal_nan=True, rtol=0, atol=0)
+
+
+def test_patches_of_batches_that_vary(tmp_path):
+    torch.manual_seed(0)
+    convolution = torch.nn.Conv2d(3, 16, (4, 2), stride=(4, 2))
+
+    def embed(image):
+        return F.scaled_dot_product_attention(*[convolution(image).flatten(2).mT[:, None]] * 3)
+
+    shape = attn.Shape(("batch", 3, 8, 12))
+    made = attn.aot(embed, (shape,), directory=tmp_path / "made", name="f")
+    for batch in (1, 3):
+        image = torch.randn(batch, 3, 8, 12)
+        with torch.no_grad():
+            expected = embed(image)
+        torch.testing.assert_close(call(made, (image,), (expected,))[0], expected, rtol=1e-5, atol=1e-5)
 
 
 ERRORS = {
@@ -232,6 +304,10 @@ ERRORS = {
     "rsub (aten.rsub.Scalar) has alpha = 2": lambda x, y: torch.rsub(x, 1.0, alpha=2),
     "add (aten.add.Tensor) has alpha = 2": lambda x, y: torch.add(x, y, alpha=2),
     "the graph has the operation aten.cumsum.default": lambda x, y: x.cumsum(-1),
+    "conv2d (aten.conv2d.default) has windows that overlap, are padded or do not divide the image, or groups": (
+        lambda x, y: F.conv2d(x, y[:1, :, :3, :3])
+    ),
+    "dropout has dropout; call .eval() on the module": lambda x, y: F.dropout(x, 0.5, training=True),
     "cat (aten.cat.default) has tensors of several dtypes": lambda x, y: torch.cat((x, y.bfloat16())),
 }
 

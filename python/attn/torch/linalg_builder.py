@@ -49,6 +49,25 @@ class LinalgBuilder:
         number = self.emit(f"arith.constant {dim} : index", "index")
         return self.emit(f"tensor.dim {value.name}, {number.name} : {value.type}", "index").name
 
+    def divide_size(self, value: Value, dim: int, sizes: Sequence[str]) -> str:
+        """The size of a dimension, divided by the product of static sizes."""
+        size, product = self.size(value, dim), math.prod(map(int, sizes))
+        if product == 1:
+            return size
+        number = self.emit(f"arith.constant {product} : index", "index")
+        return self.emit(f"arith.divui {size}, {number.name} : index", "index").name
+
+    def transpose(self, value: Value, order: Sequence[int]) -> Value:
+        """A tensor whose dimension ``i`` is dimension ``order[i]`` of ``value``."""
+        sizes = "".join(f"{size_of(value, dim)}x" for dim in order)
+        kind = f"tensor<{sizes}{element_of(value.type)}>"
+        empty = self.empty(kind, [(value, dim) if size_of(value, dim) == "?" else None for dim in order])
+        return self.emit(
+            f"linalg.transpose ins({value.name} : {value.type}) outs({empty.name} : {kind}) "
+            f"permutation = [{', '.join(map(str, order))}]",
+            kind,
+        )
+
     def empty(self, kind: str, sources: Sequence[Optional[Tuple[Value, int]]]) -> Value:
         """An empty tensor; ``sources`` has a value and its dimension of the same size for each size that varies."""
         varying = ", ".join(self.size(*source) for source in sources if source is not None)
@@ -68,7 +87,9 @@ class LinalgBuilder:
             sizes = list(shape)
             for number, (_, targets) in enumerate(groups):
                 for dim in targets:
-                    sizes[dim] = self.size(value, number) if shape[dim] == "?" else shape[dim]
+                    if shape[dim] == "?":
+                        others = [shape[other] for other in targets if other != dim]
+                        sizes[dim] = self.divide_size(value, number, others)
             dims = [targets for _, targets in groups]
             value = self.emit(
                 f"tensor.expand_shape {value.name} {dims} output_shape [{', '.join(sizes)}] : {value.type} into {kind}",

@@ -23,19 +23,20 @@ from torch.fx import Node
 from attn.aot import _DEFAULT_SIZE, Lowered, Shape, check_shape
 from attn.artifact import DTYPES, element_types
 from attn.errors import AttnError, UnsupportedError, WrongTypeError
+from attn.torch.fold_constants import fold_constants
 from attn.torch.graph_writes import CHECKS
 from attn.torch.importer import _CASTS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
-from attn.torch.kernels import FLOAT8, describe_attention
-from attn.torch.linalg_builder import Value, merge_sizes, size_of, sizes_of, type_of
-from attn.torch.lower_functions import FunctionLowering, bind
+from attn.torch.kernels import describe_attention
+from attn.torch.linalg_builder import Value, size_of, sizes_of, type_of
+from attn.torch.lower_functions import bind
+from attn.torch.lower_matmuls import TRANSPOSITIONS, MatmulLowering
 from attn.torch.ops import read_variant
 from attn.torch.quantize import _describe, _Options
 
 aten = torch.ops.aten
 
-_TRANSPOSITIONS = (aten.permute.default, aten.transpose.int, aten.mT.default, aten.t.default, aten.numpy_T.default)
 _RESHAPES = (*_VIEWS, aten.squeeze.dim, aten.squeeze.default)
-_SAME = (*_COPIES, aten.to.dtype, aten._to_copy.default, *_EXPANDS, *_VIEWS)
+_SAME = (*_COPIES, *_CASTS, *_EXPANDS, *_VIEWS)
 
 
 def _signature(text: str) -> Tuple[List[str], List[str]]:
@@ -46,7 +47,7 @@ def _signature(text: str) -> Tuple[List[str], List[str]]:
     return arguments, results
 
 
-class _Lowering(FunctionLowering):
+class _Lowering(MatmulLowering):
     def __init__(self, module: torch.fx.GraphModule, name: str, names: Sequence[str]):
         super().__init__()
         self.module = module
@@ -111,17 +112,8 @@ class _Lowering(FunctionLowering):
             self.parts[node, number] = Value(f"%v{self.count}#{number}", kind_of_result)
 
     def permute(self, node: Node) -> None:
-        source = self.values[node.args[0]]
         order = _get_order(node, node.args[0].meta["val"].dim())
-        varying = ", ".join(self.size(source, dim) for dim in order if size_of(source, dim) == "?")
-        sizes = "".join(f"{size_of(source, dim)}x" for dim in order)
-        kind = f"tensor<{sizes}{source.type.rpartition('x')[2]}"
-        empty = self.emit(f"tensor.empty({varying}) : {kind}", kind)
-        self.values[node] = self.emit(
-            f"linalg.transpose ins({source.name} : {source.type}) outs({empty.name} : {kind}) "
-            f"permutation = [{', '.join(map(str, order))}]",
-            kind,
-        )
+        self.values[node] = self.transpose(self.values[node.args[0]], order)
 
     def unsqueeze(self, node: Node) -> None:
         source = self.values[node.args[0]]
@@ -168,94 +160,6 @@ class _Lowering(FunctionLowering):
             raise UnsupportedError(self.refusal(node))
         self.values[node] = self.regroup(self.values[node.args[0]], groups, sizes_of(node.meta["val"]))
 
-    def linear(self, node: Node) -> None:
-        source, weight = self.values[node.args[0]], self.values[node.args[1]]
-        shape = sizes_of(node.args[0].meta["val"])
-        features, width = sizes_of(node.args[1].meta["val"])
-        last = len(shape) - 1
-        if shape[:-1].count("?") > 1 or not last:
-            raise UnsupportedError(f"{node.name} has more than one size that varies before the last; give it one size")
-        element = weight.type[:-1].rpartition("x")[2]
-        leading = list(range(last))
-        rows = self.regroup(source, [(leading, [0]), ([last], [1])], (merge_sizes(shape[:-1]), width))
-        kind = f"tensor<{size_of(rows, 0)}x{features}x{element}>"
-        empty = self.empty(kind, [(rows, 0) if size_of(rows, 0) == "?" else None])
-        zero = self.emit(f"arith.constant 0.0 : {element}", element)
-        init = self.emit(f"linalg.fill ins({zero.name} : {element}) outs({empty.name} : {kind}) -> {kind}", kind)
-        maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in ("i, k", "j, k", "i, j"))
-        out = self.emit(
-            f"linalg.matmul indexing_maps = [{maps}] ins({rows.name}, {weight.name} : {rows.type}, {weight.type}) "
-            f"outs({init.name} : {kind}) -> {kind}",
-            kind,
-        )
-        if len(node.args) > 2 and node.args[2] is not None:
-            bias = self.values[node.args[2]]
-            out = self.combine("arith.addf", [out, bias], [2, 1], kind)
-        self.values[node] = self.regroup(out, [([0], leading), ([1], [last])], sizes_of(node.meta["val"]))
-
-    def scaled_matmul(self, node: Node) -> None:
-        """``torch._scaled_mm`` with one scale of each matrix, or of each row of the first and column of the second."""
-        given = bind(node)
-        a, b = given["self"], given["mat2"]
-        out = node.meta["val"]
-        rows, columns = out.shape
-        if given.get("scale_result") is not None or out.dtype in FLOAT8:
-            raise UnsupportedError(
-                f"{node.name} has a result of {out.dtype}, which kernels do not round; pass out_dtype=torch.bfloat16"
-                " and no scale_result"
-            )
-        # A transposed matrix is read where it is.
-        is_matrix = b.target in _TRANSPOSITIONS and b.args[0] in self.values and b.args[0].meta["val"].dim() == 2
-        transposed = is_matrix and list(_get_order(b, 2)) == [1, 0]
-        left, right = self.values[a], self.values[b.args[0] if transposed else b]
-        sources: List[Optional[Tuple[Value, int]]] = [
-            (left, 0) if size_of(left, 0) == "?" else None,
-            (right, 0 if transposed else 1) if size_of(right, 0 if transposed else 1) == "?" else None,
-        ]
-        sizes = "".join(f"{size}x" for size in sizes_of(out))
-        wide = f"tensor<{sizes}f32>"
-        zero = self.emit("arith.constant 0.0 : f32", "f32")
-        empty = self.empty(wide, sources)
-        init = self.emit(f"linalg.fill ins({zero.name} : f32) outs({empty.name} : {wide}) -> {wide}", wide)
-        maps = ("i, k", "j, k" if transposed else "k, j", "i, j")
-        texts = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in maps)
-        sums = self.emit(
-            f"linalg.matmul indexing_maps = [{texts}] ins({left.name}, {right.name} : {left.type}, {right.type}) "
-            f"outs({init.name} : {wide}) -> {wide}",
-            wide,
-        )
-        operands, reads = [sums], [["d0", "d1"]]
-        body, last = [], "%x.0"
-        for name, by in (("scale_a", [rows, 1]), ("scale_b", [1, columns])):
-            scale = given[name].meta["val"]
-            if scale.dtype != torch.float32 or (scale.numel() != 1 and list(scale.shape) != by):
-                raise UnsupportedError(
-                    f"{node.name} has {name} of {scale.dtype} and the shape {tuple(scale.shape)}, expected "
-                    f"torch.float32 and one number, or {tuple(by)}"
-                )
-            dims = ["d0", "0"] if name == "scale_a" else ["0", "d1"]
-            reads.append(dims if scale.dim() == 2 and scale.numel() != 1 else ["0"] * scale.dim())
-            operands.append(self.values[given[name]])
-            body.append(f"%x.s{len(body)} = arith.mulf {last}, %x.{len(operands) - 1} : f32")
-            last = f"%x.s{len(body) - 1}"
-        if given.get("bias") is not None:
-            bias = self.values[given["bias"]]
-            element = bias.type[:-1].rpartition("x")[2]
-            operands.append(bias)
-            reads.append(["d1"])
-            added = "%x.3"
-            if element != "f32":
-                body.append(f"%x.bias = arith.extf %x.3 : {element} to f32")
-                added = "%x.bias"
-            body.append(f"%x.sum = arith.addf {last}, {added} : f32")
-            last = "%x.sum"
-        kind = type_of(out)
-        element = kind[:-1].rpartition("x")[2]
-        if element != "f32":
-            body.append(f"%x.r = arith.truncf {last} : f32 to {element}")
-            last = "%x.r"
-        self.values[node] = self.loops(operands, reads, kind, sources, body, last)
-
     def call(self, node: Node) -> None:
         target = node.target
         if target is torch.ops.attn.attention.default:
@@ -268,7 +172,7 @@ class _Lowering(FunctionLowering):
             # The function may not know all sizes.
             kind = type_of(value)
             self.values[node] = Value(self.cast(self.parts[source, node.args[1]], kind), kind)  # type: ignore[index]
-        elif target in _TRANSPOSITIONS:
+        elif target in TRANSPOSITIONS:
             self.permute(node)
         elif target == aten.unsqueeze.default:
             self.unsqueeze(node)
@@ -276,13 +180,9 @@ class _Lowering(FunctionLowering):
             self.values[node] = self.values[source]
         elif target in _RESHAPES and source in self.values:
             self.reshape(node)
-        elif target == aten.linear.default and all(argument in self.values for argument in node.args if argument):
-            self.linear(node)
-        elif target == aten._scaled_mm.default:
-            self.scaled_matmul(node)
         elif target in _CASTS and source in self.values and self.is_cast(node, source):
             self.convert(node, source)
-        elif not self.write_function(node):
+        elif not self.write_matmul(node) and not self.write_function(node):
             raise UnsupportedError(self.refusal(node))
 
     @staticmethod
@@ -461,7 +361,9 @@ def lower(source: Any, examples: Optional[Sequence[Any]], name: Optional[str]) -
             raise UnsupportedError(f"attention is left to torch: {'; '.join(left)}")
         module.recompile()
         again = torch.export.export(module, tensors, dynamic_shapes=_spec(module, dynamic), strict=False)
-    lowering = _Lowering(again.module(), name, names)
+    module = again.module()
+    fold_constants(module)
+    lowering = _Lowering(module, name, names)
     text = lowering.run()
     data = {key: tensor.detach().cpu().contiguous().reshape(-1) for key, tensor in lowering.data.items()}
     contents = {key: tensor.view(torch.uint8).numpy().tobytes() for key, tensor in data.items()}

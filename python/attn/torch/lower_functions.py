@@ -107,7 +107,7 @@ _SPLITS = (aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default,
 
 
 def bind(node: Node) -> Dict[str, Any]:
-    """The arguments of an operator by name, and what is left out."""
+    """The arguments of an operator by name, with defaults."""
     arguments = node.target._schema.arguments  # type: ignore[union-attr]
     defaults = {argument.name: argument.default_value for argument in arguments if argument.has_default_value()}
     given = dict(zip((argument.name for argument in arguments), node.args))
@@ -132,6 +132,9 @@ class FunctionLowering(LinalgBuilder):
             aten.rms_norm.default: self._normalize,
             aten.layer_norm.default: self._normalize,
             aten.cat.default: self._concatenate,
+            aten.embedding.default: self._embed,
+            aten.dropout.default: self._drop_out,
+            aten.expand.default: self._expand,
             aten.slice.Tensor: self._slice,
             aten.select.int: self._select,
             aten.clamp.default: self._clamp,
@@ -292,7 +295,7 @@ class FunctionLowering(LinalgBuilder):
         if kind == sums.type and not is_mean:
             self.values[node] = sums
             return
-        # Dimensions of size 1 may stand for those that are folded.
+        # Dimensions of size 1 may stand for the dimensions that are folded.
         kept = [dim for dim in range(rank) if dim not in dims]
         places = kept if given.get("keepdim") else list(range(len(kept)))
         sources: List[Optional[Tuple[Value, int]]] = [None] * kind.count("x")
@@ -362,6 +365,41 @@ class FunctionLowering(LinalgBuilder):
 
     # Parts
 
+    def _embed(self, node: Node) -> None:
+        """Rows of a matrix. Rows that it has not are NaN."""
+        weight, ids = node.args[:2]
+        self._check_floats(node, weight)
+        matrix, numbers, kind = self.values[weight], self.values[ids], type_of(_meta(node))
+        rank, element = _meta(node).dim(), element_of(matrix.type)
+        nan = write_number(math.nan, _meta(node).dtype)
+        body = [
+            f"%x.column = linalg.index {rank - 1} : index",
+            f"%x.number = arith.index_cast %x.0 : {element_of(numbers.type)} to index",
+            f"%x.rows = arith.constant {self._read_size(node, weight, 0)} : index",
+            "%x.first = arith.constant 0 : index",
+            "%x.exists = arith.cmpi ult, %x.number, %x.rows : index",
+            "%x.row = arith.select %x.exists, %x.number, %x.first : index",
+            f"%x.nan = arith.constant {nan} : {element}",
+            f"%x.read = tensor.extract {matrix.name}[%x.row, %x.column] : {matrix.type}",
+            f"%x.r = arith.select %x.exists, %x.read, %x.nan : {element}",
+        ]
+        sources = [(numbers, dim) if size_of(numbers, dim) == "?" else None for dim in range(rank - 1)]
+        maps = [[f"d{dim}" for dim in range(rank - 1)]]
+        self.values[node] = self.loops([numbers], maps, kind, [*sources, None], body)
+
+    def _drop_out(self, node: Node) -> None:
+        given = bind(node)
+        if given["train"] and given["p"]:
+            raise UnsupportedError(f"{node.name} has dropout; call .eval() on the module, or pass dropout_p=0")
+        self.values[node] = self.values[given["input"]]
+
+    def _expand(self, node: Node) -> None:
+        value, kind = self.values[node.args[0]], type_of(_meta(node))
+        maps, sources = self.broadcast([value], [_meta(node.args[0]).dim()], kind)
+        if any(size_of(Value("", kind), dim) == "?" and source is None for dim, source in enumerate(sources)):
+            raise UnsupportedError(self.refusal(node, "a new size that varies"))
+        self.values[node] = self.loops([value], maps, kind, sources, [], "%x.0")
+
     def _cut(self, value: Value, dim: int, first: int, size: int, step: int = 1) -> Value:
         """So many elements of a dimension."""
         rank = value.type.count("x")
@@ -384,6 +422,9 @@ class FunctionLowering(LinalgBuilder):
         given = bind(node)
         source, step = given["self"], given["step"]
         dim = given["dim"] % _meta(source).dim()
+        if step == 1 and not given["start"] and str(_meta(node).shape) == str(_meta(source).shape):
+            self.values[node] = self.values[source]
+            return
         size = self._read_size(node, source, dim)
         first = given["start"] or 0
         first = min(max(first + size if first < 0 else first, 0), size)

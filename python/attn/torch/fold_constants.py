@@ -1,0 +1,76 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tensors of graphs that neither inputs nor the state of the module decide, such as positions and angles of rotary
+embeddings, as constants."""
+
+from typing import Any, Dict, Optional
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from attn.torch.importer import _COPIES, _EXPANDS, _VIEWS
+
+aten = torch.ops.aten
+
+#: Operations that compute nothing.
+_LAYOUTS = frozenset(
+    (
+        *_COPIES, *_EXPANDS, *_VIEWS, aten.permute.default, aten.transpose.int, aten.mT.default, aten.t.default,
+        aten.numpy_T.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.default, aten.select.int,
+        aten.slice.Tensor, aten.lift_fresh_copy.default,
+    )
+)  # fmt: skip
+
+
+def _read_attribute(module: Any, target: Any) -> Any:
+    for part in str(target).split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+def _evaluate(node: Node, known: Dict[Node, Tensor]) -> Optional[Tensor]:
+    """The value of a node whose operands are known; None if it has another one at each call, or no static sizes."""
+    target, value = node.target, node.meta.get("val")
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or not isinstance(value, Tensor):
+        return None
+    if target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags:
+        return None
+    if not all(isinstance(size, int) for size in value.shape) or any(
+        operand not in known for operand in node.all_input_nodes
+    ):
+        return None
+    return target(
+        *torch.fx.node.map_arg(node.args, known.__getitem__), **torch.fx.node.map_arg(node.kwargs, known.__getitem__)
+    )
+
+
+def fold_constants(module: GraphModule) -> None:
+    """Replaces what operations compute without inputs by buffers of ``module``. Tensors of ``state_dict`` may get other
+    contents later, and are not folded; views alone stay."""
+    known: Dict[Node, Tensor] = {}
+    computed = set()
+    state = module.state_dict()
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            attribute = _read_attribute(module, node.target)
+            if isinstance(attribute, Tensor) and str(node.target) not in state:
+                known[node] = attribute
+            continue
+        value = _evaluate(node, known)
+        if value is not None:
+            known[node] = value
+            if node.target not in _LAYOUTS or any(operand in computed for operand in node.all_input_nodes):
+                computed.add(node)
+    for number, node in enumerate([node for node in module.graph.nodes if node in computed]):
+        if all(user in computed for user in node.users):
+            continue
+        name = f"constant_{number}"
+        module.register_buffer(name, known[node].detach().contiguous(), persistent=False)
+        with module.graph.inserting_before(node):
+            constant = module.graph.get_attr(name)
+        constant.meta["val"] = node.meta["val"]
+        node.replace_all_uses_with(constant)
+    module.graph.eliminate_dead_code()
+    module.recompile()
