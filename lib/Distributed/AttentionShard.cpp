@@ -47,6 +47,10 @@ private:
       values.push_back(partial.lse);
     return values;
   }
+  static SmallVector<Partial> getPartials(ArrayRef<Values> values) {
+    return llvm::map_to_vector(
+        values, [](const Values &of) { return Partial{of[0], of[1]}; });
+  }
 
   Values emitComputation(const RingStep &step, bool isLast) override;
   void finishStep(const RingStep &step, ValueRange computed,
@@ -97,8 +101,6 @@ private:
   /// The results of all ranks, of which this one has `partial`.
   SmallVector<Partial> emitGatheredPartials(Partial partial);
   Partial emitMerge(ArrayRef<Partial> partials, Partial destination);
-  /// The same of partial results as values.
-  Partial emitMerge(ArrayRef<Values> partials, Partial destination);
 
   /// The results of `step` with the queries of one slot and the keys of one. It
   /// goes on from `before` if there are such results.
@@ -513,29 +515,22 @@ AttentionShard::Values AttentionShard::emitPair(ValueRange rows, KeyValues keys,
                                                 bool isFirst,
                                                 ValueRange destinations,
                                                 ValueRange before) {
+  Partial destination = emitCleared({destinations[0], destinations[1]});
   // A sink counts once.
   return getValues(emitAttention(
-      rows.front(), keys, place, {destinations[0], destinations[1]},
+      rows.front(), keys, place, destination,
       isFirst ? attention.getSinks() : Value(),
       before.empty() ? Partial() : Partial{before[0], before[1]}));
 }
 
-AttentionShard::Partial AttentionShard::emitMerge(ArrayRef<Values> partials,
-                                                  Partial destination) {
-  SmallVector<Partial> merged;
-  for (const Values &partial : partials)
-    merged.push_back({partial[0], partial[1]});
-  return emitMerge(merged, destination);
-}
-
 AttentionShard::Values AttentionShard::emitTotal(ArrayRef<Values> terms) {
-  return getValues(emitMerge(terms, emitPartialDestination()));
+  return getValues(emitMerge(getPartials(terms), emitPartialDestination()));
 }
 
 AttentionShard::Values AttentionShard::emitResults(ArrayRef<Values> ofQueries,
                                                    ArrayRef<Values>) {
   if (ofQueries.size() > 1)
-    return getValues(emitMerge(ofQueries, results));
+    return getValues(emitMergedRows(getPartials(ofQueries), results));
   const Values &only = ofQueries.front();
   return getValues(emitKept({only[0], only[1]}, results, /*slot=*/0));
 }

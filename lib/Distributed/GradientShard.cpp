@@ -429,7 +429,9 @@ GradientShard::Values GradientShard::emitPair(ValueRange rows, KeyValues keys,
     rows = rows.drop_front();
     return next;
   };
-  return emitGradient(getNext, keys, place, destinations);
+  auto cleared = llvm::map_to_vector(
+      destinations, [&](Value value) { return emitCleared(value); });
+  return emitGradient(getNext, keys, place, cleared);
 }
 
 GradientShard::Values GradientShard::emitTotal(ArrayRef<Values> terms) {
@@ -445,12 +447,11 @@ GradientShard::Values GradientShard::emitTotal(ArrayRef<Values> terms) {
 
 GradientShard::Values GradientShard::emitResults(ArrayRef<Values> ofQueries,
                                                  ArrayRef<Values> ofKeys) {
-  Values sums = emitTotal(ofQueries);
-  llvm::append_range(sums, emitTotal(ofKeys));
-  Values results;
-  for (auto [sum, destination, like] : llvm::zip_equal(
-           sums, ValueRange{grad.getDquery(), grad.getDkey(), grad.getDvalue()},
-           ValueRange{grad.getQuery(), grad.getKey(), grad.getValue()}))
-    results.push_back(emitRounded(b, sum, emitDestination(destination, like)));
-  return results;
+  Value ofQuery = emitTotal(ofQueries).front();
+  Values ofKey = emitTotal(ofKeys);
+  return {emitQueryRows(ofQuery,
+                        emitDestination(grad.getDquery(), grad.getQuery())),
+          emitKeyRows(ofKey[0], emitDestination(grad.getDkey(), grad.getKey())),
+          emitKeyRows(ofKey[1],
+                      emitDestination(grad.getDvalue(), grad.getValue()))};
 }

@@ -56,6 +56,9 @@ private:
   /// The first positions of the queries and the keys of a pair.
   ShardPlace emitPositions(const LightSeqStep &step, bool helps, Value query,
                            Value key);
+  /// Emits where the pairs of packed sequences of `step` are, before anything
+  /// that runs concurrently or on some ranks alone.
+  void emitPlacesInSequences(const LightSeqStep &step);
   /// The total of `terms` and `added`, of the present step; `added` if it comes
   /// alone.
   Values emitTerm(ArrayRef<Values> terms, const Values &added, bool isLast);
@@ -85,6 +88,9 @@ private:
   ShardEmitter &shard;
   ImplicitLocOpBuilder &b;
   Chunks chunks;
+  /// Where the pairs of packed sequences of the present step are that owners
+  /// compute, and helpers.
+  ShardPlace ownersPlace, helpersPlace;
   /// The results of this rank's queries and keys, of some pairs each. If
   /// results of queries go on, the first one is of all pairs of this rank, and
   /// the others have come back from other ranks.
@@ -112,6 +118,8 @@ static void replace(MutableArrayRef<Value> values, ValueRange &results) {
 
 ShardPlace LightSeqEmitter::emitPositions(const LightSeqStep &step, bool helps,
                                           Value query, Value key) {
+  if (shard.op.hasSequences())
+    return helps ? helpersPlace : ownersPlace;
   auto multiply = [&](Value lhs, Value rhs) {
     return b.createOrFold<arith::MulIOp>(lhs, rhs);
   };
@@ -123,6 +131,17 @@ ShardPlace LightSeqEmitter::emitPositions(const LightSeqStep &step, bool helps,
   first.key = multiply(helps ? shard.rank : other, keys);
   return shard.emitPositions(first, multiply(queries, ranks),
                              multiply(keys, ranks));
+}
+
+void LightSeqEmitter::emitPlacesInSequences(const LightSeqStep &step) {
+  if (!shard.op.hasSequences())
+    return;
+  ShardEmitter::ChunksOfRanks chunksOfRanks{step.distance};
+  if (step.owners.any())
+    ownersPlace = shard.emitPlaceInSequences(chunksOfRanks, step.owners);
+  chunksOfRanks.helps = true;
+  if (step.helpers.any())
+    helpersPlace = shard.emitPlaceInSequences(chunksOfRanks, step.helpers);
 }
 
 LightSeqEmitter::PairValues LightSeqEmitter::emitPairs(const LightSeqStep &step,
@@ -278,6 +297,7 @@ void LightSeqEmitter::emitStep(const LightSeqStep &step,
   Computed computed;
   Chunks received;
   PairValues returned, destinations = emitReturnDestinations();
+  emitPlacesInSequences(step);
   auto compute = [&] {
     computed = emitComputation(step, /*isLast=*/!next);
     Values values;

@@ -39,13 +39,8 @@ std::string attn::whyNotShardSequences(AttentionOpInterface op,
   if (*layout == SequenceLayout::PackedQueries)
     return "cannot be distributed over ranks with " + name;
   ChunkPlacement ring = placement.getRing();
-  if (*layout == SequenceLayout::Padded &&
-      (ring.getNumChunks() != 1 || placement.isBalanced))
+  if (*layout == SequenceLayout::Padded && ring.getNumChunks() != 1)
     return "with " + name + " can be distributed over ranks only by 'ulysses'";
-  if (placement.isBalanced)
-    return "with " + name +
-           " cannot be distributed over ranks by 'lightseq', but by 'ring', "
-           "'zigzag', 'allgather', 'ulysses', 'usp' or 'distattention'";
   if (op.hasDropout() && ring.getNumChunks() != 1)
     return "with " + name + " and '" +
            (op.getDropoutAttr() ? "dropout" : "dropout_mask") +

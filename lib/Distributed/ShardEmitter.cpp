@@ -293,32 +293,46 @@ ShardPlace ShardEmitter::emitSegmentInSequences() {
   return place;
 }
 
-bool ShardEmitter::isFull(const RingStep &step, int64_t querySlot,
-                          int64_t keySlot) const {
+bool ShardEmitter::isFull(const ChunksOfRanks &chunks,
+                          const llvm::BitVector &attending) {
+  auto getWhole = [&](Value tensor) {
+    int64_t length = getDimSize(tensor, sequenceDim);
+    return ShapedType::isDynamic(length) ? length : length * placement.ranks;
+  };
+  if (fullChunks.empty())
+    fullChunks = findFullChunksOfSequences(op, getWhole(op.getQuery()),
+                                           getWhole(op.getKey()),
+                                           placement.getNumChunks());
   int64_t ranks = placement.ranks;
-  return llvm::all_of(
-      step.getAttending(querySlot, keySlot).set_bits(), [&](int64_t attending) {
-        int64_t source = (attending + ranks - step.number) % ranks;
-        return fullChunks[placement.getChunk(attending, querySlot)].test(
-            placement.getChunk(source, keySlot));
-      });
+  return llvm::all_of(attending.set_bits(), [&](int64_t rank) {
+    int64_t other = (rank + ranks - chunks.distance) % ranks;
+    int64_t query = chunks.helps ? other : rank;
+    int64_t key = chunks.helps ? rank : other;
+    return fullChunks[placement.getChunk(query, chunks.querySlot)].test(
+        placement.getChunk(key, chunks.keySlot));
+  });
 }
 
-ShardPlace ShardEmitter::emitPlaceInSequences(const RingStep &step,
-                                              int64_t querySlot,
-                                              int64_t keySlot) {
+ShardPlace
+ShardEmitter::emitPlaceInSequences(const ChunksOfRanks &chunks,
+                                   const llvm::BitVector &attending) {
   ShardPlace place;
-  place.isFull = isFull(step, querySlot, keySlot);
+  place.isFull = isFull(chunks, attending);
   // Queries and keys of the same rows are as far from one another as in the
   // whole.
-  bool isOwn = step.number == 0 && querySlot == keySlot;
+  bool isOwn = chunks.distance == 0 && chunks.querySlot == chunks.keySlot;
   int64_t queries = getDimSize(op.getQuery(), sequenceDim);
   if (!place.isFull && isOwn && !ShapedType::isDynamic(queries) &&
       queries == getDimSize(op.getKey(), sequenceDim))
     place.localMask = getMaskOfDistances(op, /*isBefore=*/false);
   bool sees = seesRows(op, place);
-  ShardRows rows = emitRowsOfSlot(op.getQuery(), rank, querySlot);
-  SlotSequences &queriesOfSlot = querySequences[querySlot];
+  Value other = emitRank(-chunks.distance);
+  ShardRows rows = emitRowsOfSlot(op.getQuery(), chunks.helps ? other : rank,
+                                  chunks.querySlot);
+  // Those of this rank are the same in all steps.
+  SlotSequences ofOther;
+  SlotSequences &queriesOfSlot =
+      chunks.helps ? ofOther : querySequences[chunks.querySlot];
   if (!queriesOfSlot.boundaries)
     queriesOfSlot = emitSequencesInRows(op.getQuerySequences(), rows, sees);
   if (sees && !queriesOfSlot.firstPositions)
@@ -326,7 +340,8 @@ ShardPlace ShardEmitter::emitPlaceInSequences(const RingStep &step,
         emitFirstPositions(b, op.getQuerySequences(), rows.first);
   SlotSequences keysOfSlot = emitSequencesInRows(
       op.getKeySequences(),
-      emitRowsOfSlot(op.getKey(), emitRank(-step.number), keySlot), sees);
+      emitRowsOfSlot(op.getKey(), chunks.helps ? rank : other, chunks.keySlot),
+      sees);
   place.querySequences = queriesOfSlot.boundaries;
   place.keySequences = keysOfSlot.boundaries;
   place.firstKeys = keysOfSlot.firstPositions;
@@ -339,21 +354,16 @@ ShardPlace ShardEmitter::emitPlaceInSequences(const RingStep &step,
 }
 
 void ShardEmitter::emitPlacesInSequences(const RingStep &step) {
-  int64_t slots = placement.chunksPerRank, chunks = placement.getNumChunks();
+  int64_t slots = placement.chunksPerRank;
   places.assign(slots * slots, ShardPlace());
-  if (!op.hasSequences() || chunks == 1)
+  if (!op.hasSequences() || placement.getNumChunks() == 1)
     return;
-  auto getWhole = [&](Value tensor) {
-    int64_t length = getDimSize(tensor, sequenceDim);
-    return ShapedType::isDynamic(length) ? length : length * placement.ranks;
-  };
-  if (fullChunks.empty())
-    fullChunks = findFullChunksOfSequences(op, getWhole(op.getQuery()),
-                                           getWhole(op.getKey()), chunks);
   for (int64_t query = 0; query < slots; ++query)
     for (int64_t key = 0; key < slots; ++key)
-      if (step.getAttending(query, key).any())
-        places[query * slots + key] = emitPlaceInSequences(step, query, key);
+      if (const llvm::BitVector &attending = step.getAttending(query, key);
+          attending.any())
+        places[query * slots + key] =
+            emitPlaceInSequences({step.number, query, key}, attending);
 }
 
 RowPlace ShardEmitter::emitRowPlace(Value length, int64_t slot) {

@@ -189,7 +189,15 @@ protected:
   std::optional<ChunkRows> sentRows;
 
 private:
-  /// Boundaries within rows of this rank, and the position of the first row of
+  /// A chunk of queries and one of keys: one of them is of this rank, and the
+  /// other one of the rank `distance` before it.
+  struct ChunksOfRanks {
+    int64_t distance;
+    int64_t querySlot = 0, keySlot = 0;
+    /// Whether the keys, and not the queries, are of this rank.
+    bool helps = false;
+  };
+  /// Boundaries within rows of a rank, and the position of the first row of
   /// each sequence; null until they are needed.
   struct SlotSequences {
     Value boundaries, firstPositions;
@@ -206,8 +214,8 @@ private:
   /// sequences.
   ShardPlace emitWholeInSequences();
   ShardPlace emitSegmentInSequences();
-  ShardPlace emitPlaceInSequences(const RingStep &step, int64_t querySlot,
-                                  int64_t keySlot);
+  ShardPlace emitPlaceInSequences(const ChunksOfRanks &chunks,
+                                  const llvm::BitVector &attending);
   /// Emits the places of all shards of `step`, before anything that runs
   /// concurrently or on some ranks alone.
   void emitPlacesInSequences(const RingStep &step);
@@ -218,8 +226,8 @@ private:
   /// these belong to a sequence of `boundaries`.
   Value emitRows(Value value, Value destination, Value boundaries,
                  int64_t slot);
-  /// Whether all ranks that attend keep all pairs of a sequence.
-  bool isFull(const RingStep &step, int64_t querySlot, int64_t keySlot) const;
+  /// Whether all ranks of `attending` keep all pairs of a sequence in `chunks`.
+  bool isFull(const ChunksOfRanks &chunks, const llvm::BitVector &attending);
   friend class LightSeqEmitter;
 
   ShardPlace emitPositions(const FirstPositions &first, Value numQueries,

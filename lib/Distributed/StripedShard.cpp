@@ -27,7 +27,7 @@ std::string attn::whyNotStripe(AttentionOpInterface op,
       "'allgather'";
   if (std::optional<SequenceLayout> layout = op.getSequenceLayout())
     return ("with 'sequences " + stringifySequenceLayout(*layout) + "' " +
-            others + ", 'ulysses', 'usp' or 'distattention'")
+            others + ", 'lightseq', 'ulysses', 'usp' or 'distattention'")
         .str();
   if (op.hasDropout())
     return ("with '" + Twine(op.getDropoutAttr() ? "dropout" : "dropout_mask") +

@@ -222,12 +222,11 @@ func.func @padded(%q: !t, %k: !t, %v: !t, %lengths: tensor<2xi32>) -> !t {
 
 // CHECK-LABEL: func @packed(
 // CHECK: attn.attention {{.*}} sequences packed(
-// expected-remark @below {{lightseq cannot serve: with 'sequences packed' cannot be distributed over ranks by 'lightseq'}}
 // expected-remark @below {{striped cannot serve: with 'sequences packed' cannot be distributed over ranks by 'striped'}}
-// expected-remark @below {{of 4 methods for 4 ranks}}
+// expected-remark-re @below {{chose lightseq, {{.*}} of 5 methods for 4 ranks}}
 func.func @packed(%q: !t, %k: !t, %v: !t, %cu: tensor<?xi32>) -> !t {
   %e = tensor.empty() : !t
-  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
+  // expected-remark @below {{balanced schedule of 4 ranks: 3 steps}}
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t)
       sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>) mask(#attn.causal) -> !t
   return %o : !t

@@ -199,7 +199,8 @@ def AttnShardAttentionPass
     | `ulysses` | of some heads, sent to the ranks of the positions | the same; what several ranks have of a head is added up in f32 |
     | `usp` | the sum of all steps, sent as with `ulysses` | follow their keys as in a ring, and are sent as with `ulysses` |
 
-    A helper of `lightseq` gets `out`, `lse`, `dout` and `dlse` with the queries.
+    A helper of `lightseq` gets `out`, `lse`, `dout` and `dlse` with the queries. With
+    `sequences packed`, it has the boundaries within their chunk, since all ranks have all boundaries.
 
     In a ring, ranks exchange the keys of the next step and the gradients of the step
     before while they compute. The last holder of keys, the last rank that attends to
@@ -273,8 +274,8 @@ def AttnShardAttentionPass
       `block_mask`, `positions`, or a `query` or `epilogue` region;
       `distattention` takes `key_lengths` where no mask, region or dropout depends on
       positions, as a causal mask of one query does not
-    - `sequences padded` with another method than `ulysses`, `sequences` with `lightseq`, and
-      `sequences` and `dropout` or `dropout_mask` with another method than `ulysses`
+    - `sequences padded` with another method than `ulysses`, and `sequences` and `dropout` or
+      `dropout_mask` with another method than `ulysses`
     - `dropout`, `dropout_mask` and `sequences` with `striped`, and `dcaptures` with `lightseq`
     - `identity` with other numbers of keys than of queries, dynamic lengths, `sequences`, `heads`
       or `distattention`

@@ -32,7 +32,7 @@ shard.BATCH = 1  # All sequences are in one batch entry.
 ALONE, WITH_ATTENTION, HEADS, DIM, VALUE_DIM = (
     shard.ALONE, shard.WITH_ATTENTION, shard.HEADS, shard.DIM, shard.VALUE_DIM)  # fmt: skip
 # The methods that take packed sequences.
-METHODS = ("ring", "zigzag", "allgather", "ulysses", *shard.GROUPS, shard.SEGMENTS)
+METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses", *shard.GROUPS, shard.SEGMENTS)
 KEPT = 7  # in destinations
 LENGTH = 192
 
