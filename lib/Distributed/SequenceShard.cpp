@@ -242,8 +242,63 @@ emitEach(ImplicitLocOpBuilder &b, Value boundaries,
   return each.getResult(0);
 }
 
+namespace {
+/// Emits numbers of rows that are `stride` apart. Words of 64 bits have room
+/// for boundaries that are out of bounds.
+class StridedRows {
+public:
+  StridedRows(ImplicitLocOpBuilder &b, const ShardRows &rows)
+      : stride(arith::ConstantIntOp::create(b, rows.stride, 64)),
+        last(arith::ConstantIntOp::create(b, rows.stride - 1, 64)) {
+    Value most = arith::ConstantIntOp::create(
+        b, mostBefore * rows.stride + rows.stride - 1, 64);
+    Value first =
+        b.createOrFold<arith::IndexCastOp>(b.getI64Type(), rows.first);
+    offset = arith::SubIOp::create(b, most, first);
+  }
+
+  /// How many of the rows are before row `boundary` of the whole: less than 0
+  /// or more than there are for some that are out of bounds.
+  Value emitNumber(OpBuilder &body, Location loc, Value boundary) const {
+    Value number = arith::DivUIOp::create(
+        body, loc, emitShifted(body, loc, boundary), stride);
+    Value before = arith::ConstantIntOp::create(body, loc, mostBefore, 64);
+    number = arith::SubIOp::create(body, loc, number, before);
+    return arith::TruncIOp::create(body, loc, body.getI32Type(), number);
+  }
+
+  /// How far behind row `boundary` of the whole the next of the rows is.
+  Value emitFirst(OpBuilder &body, Location loc, Value boundary) const {
+    Value rest = arith::RemUIOp::create(
+        body, loc, emitShifted(body, loc, boundary), stride);
+    Value first = arith::SubIOp::create(body, loc, last, rest);
+    return arith::TruncIOp::create(body, loc, body.getI32Type(), first);
+  }
+
+private:
+  /// Boundaries are not below minus this number.
+  static constexpr int64_t mostBefore = int64_t(1) << 31;
+
+  /// `boundary - first`, with as much added as rounds quotients up and makes
+  /// the sum positive.
+  Value emitShifted(OpBuilder &body, Location loc, Value boundary) const {
+    Value row = arith::ExtSIOp::create(body, loc, body.getI64Type(), boundary);
+    return arith::AddIOp::create(body, loc, row, offset);
+  }
+
+  Value stride, last, offset;
+};
+} // namespace
+
 Value attn::emitBoundariesInRows(ImplicitLocOpBuilder &b, Value boundaries,
                                  const ShardRows &rows) {
+  if (rows.stride != 1) {
+    StridedRows strided(b, rows);
+    return emitEach(b, boundaries,
+                    [&](OpBuilder &body, Location loc, Value boundary) {
+                      return strided.emitNumber(body, loc, boundary);
+                    });
+  }
   Value end = b.createOrFold<arith::AddIOp>(rows.first, rows.length);
   auto unlessEqual = [&](Value row, Value last, int32_t none) -> Value {
     Value isLast =
@@ -276,14 +331,35 @@ Value attn::emitBoundariesUpTo(ImplicitLocOpBuilder &b, Value boundaries,
 }
 
 Value attn::emitFirstPositions(ImplicitLocOpBuilder &b, Value boundaries,
-                               Value first) {
-  Value row = emitWord(b, first);
+                               const ShardRows &rows) {
+  if (rows.stride != 1) {
+    StridedRows strided(b, rows);
+    return emitEach(b, boundaries,
+                    [&](OpBuilder &body, Location loc, Value boundary) {
+                      return strided.emitFirst(body, loc, boundary);
+                    });
+  }
+  Value row = emitWord(b, rows.first);
   Value zero = arith::ConstantIntOp::create(b, 0, 32);
   return emitEach(b, boundaries,
                   [&](OpBuilder &body, Location loc, Value boundary) -> Value {
                     Value position =
                         arith::SubIOp::create(body, loc, row, boundary);
                     return arith::MaxSIOp::create(body, loc, position, zero);
+                  });
+}
+
+Value attn::emitRowsBefore(ImplicitLocOpBuilder &b, Value boundaries,
+                           const ShardRows &rows, const ShardRows &others) {
+  StridedRows strided(b, rows), stridedOthers(b, others);
+  return emitEach(b, boundaries,
+                  [&](OpBuilder &body, Location loc, Value boundary) -> Value {
+                    Value first = strided.emitFirst(body, loc, boundary);
+                    Value other = stridedOthers.emitFirst(body, loc, boundary);
+                    Value isBefore = arith::CmpIOp::create(
+                        body, loc, arith::CmpIPredicate::ult, first, other);
+                    return arith::ExtUIOp::create(body, loc, body.getI32Type(),
+                                                  isBefore);
                   });
 }
 
@@ -323,6 +399,9 @@ Value attn::emitInSequences(ImplicitLocOpBuilder &b, Value value,
   maps.push_back(identity);
   auto word = [&](Value value) { return value ? emitWord(b, value) : value; };
   RowPlace words{word(place.first), word(place.half), word(place.second)};
+  Value stride;
+  if (place.stride != 1)
+    stride = arith::ConstantIntOp::create(b, place.stride, 32);
   SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
   auto generic = linalg::GenericOp::create(
       b, type, inputs, destination, maps, loops,
@@ -336,6 +415,8 @@ Value attn::emitInSequences(ImplicitLocOpBuilder &b, Value value,
           first =
               arith::SelectOp::create(body, loc, isFirst, first, words.second);
         }
+        if (stride)
+          row = arith::MulIOp::create(body, loc, row, stride);
         row = arith::AddIOp::create(body, loc, row, first);
         auto compare = [&](arith::CmpIPredicate kind, Value bound) -> Value {
           return arith::CmpIOp::create(body, loc, kind, row, bound);
@@ -384,6 +465,13 @@ static void replacePositionsOfSequences(RewriterBase &rewriter,
                           .getResult()
                     : position;
     };
+    auto scale = [&](Value row) -> Value {
+      if (place.rowDistance == 1)
+        return row;
+      Value distance =
+          arith::ConstantIndexOp::create(builder, loc, place.rowDistance);
+      return arith::MulIOp::create(builder, loc, row, distance);
+    };
     auto getFirst = [&](Value firstPositions) {
       return firstPositions
                  ? emitPositionEntry(builder, loc, firstPositions, at[0])
@@ -398,8 +486,8 @@ static void replacePositionsOfSequences(RewriterBase &rewriter,
     };
     return MaskPosition{at[0],
                         add(at[1], place.firstHead),
-                        add(at[2], getFirst(place.firstQueries)),
-                        add(at[3], getFirst(place.firstKeys)),
+                        add(scale(at[2]), getFirst(place.firstQueries)),
+                        add(scale(at[3]), getFirst(place.firstKeys)),
                         emitLength(queries),
                         emitLength(keys)};
   });
@@ -463,6 +551,8 @@ void attn::assignPlace(Operation *shard, const ShardPlace &place) {
     op.removeMaskAttr();
   if (place.isFull && !op.getMaskMod().empty())
     rewriter.eraseBlock(&op.getMaskMod().front());
+  if (place.mask)
+    op.setMaskAttr(place.mask);
   if (place.firstQueries || place.firstKeys || place.firstHead)
     replacePositionsOfSequences(rewriter, op, queries, keys, place);
   if (place.stripe)

@@ -56,30 +56,39 @@ MaskAttrInterface getMaskOfDistances(AttentionOpInterface op, bool isBefore);
 bool usesRowsInRegions(AttentionOpInterface op, bool hasMaskMod);
 bool usesHeadInRegions(AttentionOpInterface op);
 
-/// Some rows of the whole: `length` from `first` on, of `total`.
+/// Some rows of the whole, which has `total`: `length` rows that are `stride`
+/// apart, from row `first` on.
 struct ShardRows {
   Value first, length, total;
+  int64_t stride = 1;
 };
 
 /// Emits the boundaries within `rows` of sequences with `boundaries` in the
 /// whole. Sequences that have no row there are empty. Ones that are out of
-/// bounds of the whole stay so on ranks with its first or last rows: attention
-/// reports them.
+/// bounds of the whole stay so on some rank, the one with its first or last
+/// rows unless rows are apart: attention reports them.
 Value emitBoundariesInRows(ImplicitLocOpBuilder &b, Value boundaries,
                            const ShardRows &rows);
 
 /// Emits `boundaries` that end at row `end` of the whole.
 Value emitBoundariesUpTo(ImplicitLocOpBuilder &b, Value boundaries, Value end);
 
-/// Emits, for each sequence, the position within it of its first row that is
-/// not before row `first` of the whole.
+/// Emits, for each sequence, the position within it of its first row among
+/// `rows`.
 Value emitFirstPositions(ImplicitLocOpBuilder &b, Value boundaries,
-                         Value first);
+                         const ShardRows &rows);
 
-/// Where the rows of a tensor are in the whole: row `i` is row `first + i`. If
-/// `half` is not null, rows from number `half` on are rows `second + i`.
+/// Emits, for each sequence, 1 if its first row among `rows` is before its
+/// first row among `others`, and 0 otherwise. Both are `stride` apart.
+Value emitRowsBefore(ImplicitLocOpBuilder &b, Value boundaries,
+                     const ShardRows &rows, const ShardRows &others);
+
+/// Where the rows of a tensor are in the whole: row `i` is row `first + i *
+/// stride`. If `half` is not null, rows from number `half` on are rows
+/// `second + i`.
 struct RowPlace {
   Value first, half = nullptr, second = nullptr;
+  int64_t stride = 1;
 };
 
 /// Emits `value` in the type of `destination`: the rows that belong to a
@@ -114,6 +123,12 @@ struct ShardPlace {
   /// and the number of the first head, where masks or regions see other ones
   /// than the shard has.
   Value firstQueries = nullptr, firstKeys = nullptr, firstHead = nullptr;
+  /// The distance in the whole of neighboring rows of a sequence, which masks
+  /// and regions see.
+  int64_t rowDistance = 1;
+  /// A mask of the positions that masks and regions see, instead of the mask,
+  /// unless null.
+  MaskAttrInterface mask = nullptr;
   /// Whether the mask keeps all pairs.
   bool isFull = false;
   /// A mask of positions within the shard instead of the mask, unless null.

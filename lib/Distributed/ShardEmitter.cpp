@@ -250,16 +250,19 @@ ShardEmitter::emitSequencesInRows(Value boundaries, const ShardRows &rows,
                                   bool seesRows) {
   SlotSequences result = {emitBoundariesInRows(b, boundaries, rows), nullptr};
   if (seesRows)
-    result.firstPositions = emitFirstPositions(b, boundaries, rows.first);
+    result.firstPositions = emitFirstPositions(b, boundaries, rows);
   return result;
 }
 
 ShardRows ShardEmitter::emitRowsOfSlot(Value tensor, Value of, int64_t slot) {
   Value length = b.createOrFold<arith::DivUIOp>(emitLength(tensor),
                                                 index(placement.chunksPerRank));
-  return {
-      b.createOrFold<arith::MulIOp>(emitChunk(of, slot), length), length,
-      b.createOrFold<arith::MulIOp>(length, index(placement.getNumChunks()))};
+  Value total =
+      b.createOrFold<arith::MulIOp>(length, index(placement.getNumChunks()));
+  if (placement.isStriped)
+    return {of, length, total, /*stride=*/placement.ranks};
+  return {b.createOrFold<arith::MulIOp>(emitChunk(of, slot), length), length,
+          total};
 }
 
 ShardPlace ShardEmitter::emitWholeInSequences() {
@@ -295,9 +298,11 @@ ShardPlace ShardEmitter::emitSegmentInSequences() {
 
 bool ShardEmitter::isFull(const ChunksOfRanks &chunks,
                           const llvm::BitVector &attending) {
+  // Ranks that are striped have rows of all parts of the mask.
   auto getWhole = [&](Value tensor) {
     int64_t length = getDimSize(tensor, sequenceDim);
-    return ShapedType::isDynamic(length) ? length : length * placement.ranks;
+    bool isKnown = !ShapedType::isDynamic(length) && !placement.isStriped;
+    return isKnown ? length * placement.ranks : ShapedType::kDynamic;
   };
   if (fullChunks.empty())
     fullChunks = findFullChunksOfSequences(op, getWhole(op.getQuery()),
@@ -313,40 +318,65 @@ bool ShardEmitter::isFull(const ChunksOfRanks &chunks,
   });
 }
 
-ShardPlace
-ShardEmitter::emitPlaceInSequences(const ChunksOfRanks &chunks,
-                                   const llvm::BitVector &attending) {
-  ShardPlace place;
-  place.isFull = isFull(chunks, attending);
+void ShardEmitter::chooseMaskInSequences(const ChunksOfRanks &chunks,
+                                         const RowsOfRanks &rows,
+                                         ShardPlace &place) {
+  MaskAttrInterface mask = getMaskOfDistances(op, /*isBefore=*/false);
+  if (!mask)
+    return;
   // Queries and keys of the same rows are as far from one another as in the
   // whole.
   bool isOwn = chunks.distance == 0 && chunks.querySlot == chunks.keySlot;
-  int64_t queries = getDimSize(op.getQuery(), sequenceDim);
-  if (!place.isFull && isOwn && !ShapedType::isDynamic(queries) &&
-      queries == getDimSize(op.getKey(), sequenceDim))
-    place.localMask = getMaskOfDistances(op, /*isBefore=*/false);
-  bool sees = seesRows(op, place);
+  if (!placement.isStriped) {
+    int64_t queries = getDimSize(op.getQuery(), sequenceDim);
+    if (isOwn && !ShapedType::isDynamic(queries) &&
+        queries == getDimSize(op.getKey(), sequenceDim))
+      place.localMask = mask;
+    return;
+  }
+  StripedMask ofRows = getStripedMask(op, chunks.distance, placement.ranks);
+  if (isOwn) {
+    place.localMask = ofRows.mask;
+  } else if (ofRows.firstQuery == 0 &&
+             !usesRowsInRegions(op, /*hasMaskMod=*/true)) {
+    place.mask = ofRows.mask;
+    place.firstKeys =
+        emitRowsBefore(b, op.getKeySequences(), rows.queries, rows.keys);
+  }
+}
+
+ShardPlace
+ShardEmitter::emitPlaceInSequences(const ChunksOfRanks &chunks,
+                                   const llvm::BitVector &attending) {
   Value other = emitRank(-chunks.distance);
-  ShardRows rows = emitRowsOfSlot(op.getQuery(), chunks.helps ? other : rank,
-                                  chunks.querySlot);
+  RowsOfRanks rows{
+      emitRowsOfSlot(op.getQuery(), chunks.helps ? other : rank,
+                     chunks.querySlot),
+      emitRowsOfSlot(op.getKey(), chunks.helps ? rank : other, chunks.keySlot)};
+  ShardPlace place;
+  place.isFull = isFull(chunks, attending);
+  if (!place.isFull)
+    chooseMaskInSequences(chunks, rows, place);
+  bool sees = !place.mask && seesRows(op, place);
   // Those of this rank are the same in all steps.
   SlotSequences ofOther;
   SlotSequences &queriesOfSlot =
       chunks.helps ? ofOther : querySequences[chunks.querySlot];
   if (!queriesOfSlot.boundaries)
-    queriesOfSlot = emitSequencesInRows(op.getQuerySequences(), rows, sees);
+    queriesOfSlot =
+        emitSequencesInRows(op.getQuerySequences(), rows.queries, sees);
   if (sees && !queriesOfSlot.firstPositions)
     queriesOfSlot.firstPositions =
-        emitFirstPositions(b, op.getQuerySequences(), rows.first);
-  SlotSequences keysOfSlot = emitSequencesInRows(
-      op.getKeySequences(),
-      emitRowsOfSlot(op.getKey(), chunks.helps ? rank : other, chunks.keySlot),
-      sees);
+        emitFirstPositions(b, op.getQuerySequences(), rows.queries);
+  SlotSequences keysOfSlot =
+      emitSequencesInRows(op.getKeySequences(), rows.keys, sees);
   place.querySequences = queriesOfSlot.boundaries;
   place.keySequences = keysOfSlot.boundaries;
-  place.firstKeys = keysOfSlot.firstPositions;
-  if (sees)
+  if (sees) {
     place.firstQueries = queriesOfSlot.firstPositions;
+    place.firstKeys = keysOfSlot.firstPositions;
+    place.rowDistance = rows.queries.stride;
+  }
   if (group.ranks > 1 && usesHeadInRegions(op))
     place.firstHead =
         group.emitFirstHead(b, getDimSize(op.getQuery(), headsDim));
@@ -370,6 +400,9 @@ RowPlace ShardEmitter::emitRowPlace(Value length, int64_t slot) {
   auto multiply = [&](Value lhs, Value rhs) {
     return b.createOrFold<arith::MulIOp>(lhs, rhs);
   };
+  if (placement.isStriped)
+    return {rank, /*half=*/nullptr, /*second=*/nullptr,
+            /*stride=*/placement.ranks};
   if (placement.ulyssesDegree == 1 || placement.chunksPerRank == 1)
     return {multiply(emitChunk(rank, slot), length)};
   // A rank has an equal part of both chunks of its group, one behind the other.

@@ -197,6 +197,10 @@ private:
     /// Whether the keys, and not the queries, are of this rank.
     bool helps = false;
   };
+  /// The rows of the queries and of the keys of such chunks.
+  struct RowsOfRanks {
+    ShardRows queries, keys;
+  };
   /// Boundaries within rows of a rank, and the position of the first row of
   /// each sequence; null until they are needed.
   struct SlotSequences {
@@ -226,6 +230,10 @@ private:
   /// these belong to a sequence of `boundaries`.
   Value emitRows(Value value, Value destination, Value boundaries,
                  int64_t slot);
+  /// Chooses a mask of distances for the shard at `place`, which has some
+  /// `rows` of `chunks`, if the mask is one.
+  void chooseMaskInSequences(const ChunksOfRanks &chunks,
+                             const RowsOfRanks &rows, ShardPlace &place);
   /// Whether all ranks of `attending` keep all pairs of a sequence in `chunks`.
   bool isFull(const ChunksOfRanks &chunks, const llvm::BitVector &attending);
   friend class LightSeqEmitter;

@@ -22,18 +22,11 @@ std::string attn::whyNotStripe(AttentionOpInterface op,
                                ChunkPlacement placement) {
   if (!placement.isStriped)
     return "";
-  constexpr StringLiteral others =
-      "cannot be distributed over ranks by 'striped', but by 'ring', 'zigzag', "
-      "'allgather'";
-  if (std::optional<SequenceLayout> layout = op.getSequenceLayout())
-    return ("with 'sequences " + stringifySequenceLayout(*layout) + "' " +
-            others + ", 'lightseq', 'ulysses', 'usp' or 'distattention'")
-        .str();
   if (op.hasDropout())
     return ("with '" + Twine(op.getDropoutAttr() ? "dropout" : "dropout_mask") +
-            "' " + others +
-            ", 'lightseq', 'ulysses' or 'usp': a word of a keep mask is of "
-            "neighboring keys, and a rank has none")
+            "' cannot be distributed over ranks by 'striped', but by 'ring', "
+            "'zigzag', 'allgather', 'lightseq', 'ulysses' or 'usp': a word of "
+            "a keep mask is of neighboring keys, and a rank has none")
         .str();
   return "";
 }
@@ -84,12 +77,16 @@ ReachableChunks attn::findReachableStripes(AttentionOpInterface op,
   if (!mask || ShapedType::isDynamic(queries) || ShapedType::isDynamic(keys))
     return reachable;
   std::optional<Distances> distances = getDistances(mask);
-  if (!distances)
+  // Positions within sequences have the distances of rows if sequences begin at
+  // the same ones.
+  bool hasSequences = op.hasSequences();
+  if (!distances ||
+      (hasSequences && op.getQuerySequences() != op.getKeySequences()))
     return reachable;
   int64_t lastQuery = queries / ranks - 1, lastKey = keys / ranks - 1;
-  int64_t diagonal = distances->alignment == MaskAlignment::BottomRight
-                         ? lastKey - lastQuery
-                         : 0;
+  bool isAtEnd =
+      distances->alignment == MaskAlignment::BottomRight && !hasSequences;
+  int64_t diagonal = isAtEnd ? lastKey - lastQuery : 0;
   for (int64_t query = 0; query < ranks; ++query)
     for (int64_t key = 0; key < ranks; ++key) {
       Distances rows = distances->getRows((query + ranks - key) % ranks, ranks);

@@ -10,7 +10,9 @@
 // In step `t` of the ring, keys are of rank `r - t`, or `r - t + n` for ranks
 // below `t`. In both cases key `j` has position `(j + d) * n + r - t`, where
 // `d` is 1 for ranks below `t` and 0 for others. So masks of distances are
-// masks of distances between `i` and `j + d`.
+// masks of distances between `i` and `j + d`. With packed sequences of the same
+// boundaries, rows count from the first one of a sequence on, and `d` is 1
+// where the first query is before the first key.
 //
 //===----------------------------------------------------------------------===//
 

@@ -222,8 +222,7 @@ func.func @padded(%q: !t, %k: !t, %v: !t, %lengths: tensor<2xi32>) -> !t {
 
 // CHECK-LABEL: func @packed(
 // CHECK: attn.attention {{.*}} sequences packed(
-// expected-remark @below {{striped cannot serve: with 'sequences packed' cannot be distributed over ranks by 'striped'}}
-// expected-remark-re @below {{chose lightseq, {{.*}} of 5 methods for 4 ranks}}
+// expected-remark-re @below {{chose lightseq, {{.*}} of 6 methods for 4 ranks}}
 func.func @packed(%q: !t, %k: !t, %v: !t, %cu: tensor<?xi32>) -> !t {
   %e = tensor.empty() : !t
   // expected-remark @below {{balanced schedule of 4 ranks: 3 steps}}

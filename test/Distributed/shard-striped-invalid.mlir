@@ -12,10 +12,10 @@ func.func @dropout(%q: !t, %k: !t, %v: !t, %out: !t, %seed: i64) -> !t {
 // -----
 
 !t = tensor<1x2x64x16xf32>
-func.func @sequences(%q: !t, %k: !t, %v: !t, %out: !t, %cu: tensor<3xi32>) -> !t {
-  // expected-error @below {{'attn.attention' op with 'sequences packed' cannot be distributed over ranks by 'striped', but by 'ring', 'zigzag', 'allgather', 'lightseq', 'ulysses', 'usp' or 'distattention'}}
+func.func @sequences(%q: !t, %k: !t, %v: !t, %out: !t, %lengths: tensor<1xi32>) -> !t {
+  // expected-error @below {{'attn.attention' op with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
-      sequences packed(%cu, %cu : tensor<3xi32>, tensor<3xi32>) -> !t
+      sequences padded(%lengths, %lengths : tensor<1xi32>, tensor<1xi32>) -> !t
   return %0 : !t
 }
 

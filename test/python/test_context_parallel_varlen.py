@@ -27,7 +27,7 @@ from attn.torch import (  # noqa: E402
 from test_context_parallel import SECONDS, run_threads  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libattn_runtime.so").is_file(), reason="needs a build")
-METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses")
+METHODS = ("ring", "zigzag", "striped", "lightseq", "allgather", "ulysses")
 HEADS, KEY_HEADS, LENGTH, KEYS, DIM = 4, 2, 96, 120, 16
 SEED = 11
 # An empty sequence, several in one chunk, one of several chunks, and rows of no sequence.

@@ -64,7 +64,7 @@ def AttnShardAttentionPass
 
     `positions` has `d` as the first key, and the lengths of the shard. Causal masks leave all
     ranks half of each step, tiles of the other half are skipped, and windows leave steps out.
-    With `dropout` and `sequences` it is an error.
+    With `dropout` it is an error.
 
     `lightseq` is the balanced schedule of DISTFLASHATTN (Li et al. 2023, arXiv:2310.03294).
     Ranks have the chunks of `ring`. In step `t`, rank `r` computes one pair of chunks: of
@@ -119,6 +119,21 @@ def AttnShardAttentionPass
     | none, or one that keeps all pairs of a sequence in these chunks | none |
     | `#attn.causal` or a window, the same boundaries of queries and keys | the same for a rank's own chunk; with `allgather` if no later key attends |
     | others, and regions that use positions | a region that adds the position of each sequence's first row in a chunk |
+
+    With `striped`, rank `r` has `ceil((b - r) / n)` rows before a boundary `b`, and neighboring
+    rows of a sequence are `n` positions apart. Queries of step `t` that begin a sequence before
+    the keys do have the `d = 1` of ranks below `t`, and others the `d = 0`:
+
+    ```mlir
+    %d = linalg.generic ... // cu[s] -> (r - cu[s]) mod n < (r - t - cu[s]) mod n
+    ```
+
+    | mask | of a step with `striped` |
+    |---|---|
+    | none | none |
+    | `#attn.causal` or a window, the same boundaries of queries and keys | as in step `t` without sequences, in a region that adds `d` to keys |
+    | the same in step 0, where `d` is 0 | the mask of rows |
+    | others, windows from row 1 on, and regions that use positions | a region with positions within sequences |
 
     Tiles are skipped in all cases. Boundaries that are the same value and static lengths
     let ring steps be left out as without sequences, by the rows that a query may attend to
@@ -276,7 +291,7 @@ def AttnShardAttentionPass
       positions, as a causal mask of one query does not
     - `sequences padded` with another method than `ulysses`, and `sequences` and `dropout` or
       `dropout_mask` with another method than `ulysses`
-    - `dropout`, `dropout_mask` and `sequences` with `striped`, and `dcaptures` with `lightseq`
+    - `dropout` and `dropout_mask` with `striped`, and `dcaptures` with `lightseq`
     - `identity` with other numbers of keys than of queries, dynamic lengths, `sequences`, `heads`
       or `distattention`
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,

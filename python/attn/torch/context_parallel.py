@@ -686,7 +686,7 @@ def context_parallel(
     ``varlen_attn`` and ``flash_attn_varlen_func`` take shards ``[positions / ranks, heads, head dim]`` of packed
     sequences, as ``shard_sequence`` makes them with ``dim=0``. Boundaries are positions in the whole, and all ranks
     pass the same. Pass one tensor for queries and keys where they are the same: then a causal mask leaves messages out.
-    They have dropout with "ulysses" alone, and take all methods but "striped".
+    They have dropout with "ulysses" alone.
 
     Linear attention takes the method "allgather", by which ranks gather states. Its shards are
     ``[batch, positions / ranks, heads, head dim]``, as ``shard_sequence`` makes them with ``dim=1``. All ranks pass the

@@ -32,7 +32,7 @@ shard.BATCH = 1  # All sequences are in one batch entry.
 ALONE, WITH_ATTENTION, HEADS, DIM, VALUE_DIM = (
     shard.ALONE, shard.WITH_ATTENTION, shard.HEADS, shard.DIM, shard.VALUE_DIM)  # fmt: skip
 # The methods that take packed sequences.
-METHODS = ("ring", "zigzag", "lightseq", "allgather", "ulysses", *shard.GROUPS, shard.SEGMENTS)
+METHODS = ("ring", "zigzag", "striped", "lightseq", "allgather", "ulysses", *shard.GROUPS, shard.SEGMENTS)
 KEPT = 7  # in destinations
 LENGTH = 192
 
@@ -40,6 +40,8 @@ LENGTH = 192
 MIXED = [2, 7, 7, 60, 61, 150, 180]
 LONG = [0, 192]
 SHORT = list(range(0, 193, 8))
+# Sequences that are shorter than there are ranks.
+TINY = [3, 4, 6, 6, 7, 10, 12, 90, 91, 190, 191]
 # Of queries and of keys: none of one or both of them, and more of the ones or of the others.
 OTHER_QUERIES, OTHER_KEYS = [0, 30, 30, 100, 101, 170, 170], [4, 10, 60, 60, 190, 230, 230]
 
@@ -366,6 +368,11 @@ CASES = [
     Case("bf16", "#attn.causal", shard.causal, dtype="bf16", reaches=earlier),
     Case("f16", **window(60, 5), dtype="f16", has_lse=False),
     Case("deterministic", "#attn.causal", shard.causal, deterministic=True),
+    Case("causal_tiny", "#attn.causal", shard.causal, boundaries=TINY, reaches=earlier),
+    # Bands that have rows of other ranks on one side of the diagonal alone.
+    Case("narrow", **window(1, 30), boundaries=TINY, reaches=lambda i, j: (j <= i + 30) & (j >= i - 1)),
+    Case("narrow_alibi", **window(1, 0), score_mod=ALIBI + "\n        %x = arith.addf %s, %z : f32", added=alibi,
+         reaches=lambda i, j: (j <= i) & (j >= i - 1)),
     # Random numbers depend on the number of the sequence and on positions within it.
     Case("dropout", "#attn.causal", shard.causal, dropout=shard.Dropout(0.25, "philox", 7)),
     Case("dropout_other", **OTHER, dropout=shard.Dropout(0.5, "arx", 6, bits=4), sinks=True),
@@ -400,7 +407,7 @@ def make_checks(tester, method, has_gradients):
     """The checks of a method with their names and numbers of ranks. Functions take long to compile: most cases have a
     ring and one other method."""
     kinds = (None, ALONE, WITH_ATTENTION) if has_gradients else (None,)
-    others = ("zigzag", "allgather", "ulysses", "usp2", shard.SEGMENTS)
+    others, in_steps = ("zigzag", "allgather", "ulysses", "usp2", shard.SEGMENTS), ("striped", "lightseq")
     for number, case in enumerate(CASES):
         # Chunks of zigzag are slices, whose lengths must be static.
         if method in ("zigzag", *shard.GROUPS) and case.dynamic:
@@ -414,6 +421,8 @@ def make_checks(tester, method, has_gradients):
             continue
         is_first = case.name in ("causal", "causal_other")
         if not is_first and method in others and method != others[number % 5]:
+            continue
+        if not is_first and method in in_steps and method != in_steps[number // 2 % 2]:
             continue
         # The larger group has cases whose heads matter, on two groups.
         if method == "usp4" and case.name not in ("causal", "window_other", "bias", "heads", "value_heads"):
