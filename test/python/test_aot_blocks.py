@@ -15,6 +15,7 @@ from attn.artifact import DTYPES, Artifact, element_types
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
+from attn.torch.lower import lower  # noqa: E402
 
 HEADS, KEY_HEADS, DIM = 4, 2, 16
 WIDTH = HEADS * DIM
@@ -268,6 +269,36 @@ def test_models(tmp_path, name):
     model = FirstResult(make_model(name)).eval()
     x = torch.randn(2, 3, 24, 24) if name == "vit" else torch.randint(0, 50, (2, 20))
     check(model, (x,), tmp_path, 1e-5, ("host", "sm_80", "sm_90a"))
+
+
+@pytest.mark.parametrize("name, mask", [("llama", True), ("gpt2", True), ("bert", False)])
+def test_masks_of_models(name, mask):
+    """Models make causal masks of comparisons of positions, or masks that keep all pairs."""
+    text = lower(FirstResult(make_model(name)).eval(), (torch.randint(0, 50, (2, 20)),), "f")[1].mlir
+    assert text.count("attn.attention") == 2 and "mask_mod" not in text
+    assert text.count("mask(#attn.causal") == (2 if mask else 0)
+
+
+MASKS = {
+    "causal": (torch.ones(8, 8).tril().bool(), True),
+    "causal numbers": (torch.zeros(1, 1, 8, 8).masked_fill(torch.ones(8, 8).triu(1).bool(), -math.inf), True),
+    "all": (torch.ones(2, 1, 1, 8).bool(), True),
+    "window": (torch.ones(8, 8).tril().triu(-3).bool(), False),
+    "strict": (torch.ones(8, 8).tril(-1).bool(), False),
+    "finite": (torch.zeros(8, 8).masked_fill(torch.ones(8, 8).triu(1).bool(), -1e4), False),
+    "padded": (torch.arange(8)[None, None, None] < torch.tensor([3, 8])[:, None, None, None], False),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_constant_masks(tmp_path, name):
+    mask, is_named = MASKS[name]
+    model = torch.nn.Module()
+    model.forward = lambda x: F.scaled_dot_product_attention(x, x, x, attn_mask=mask.clone())
+    x = torch.randn(2, 3, 8, 16)
+    text = lower(model, (x,), "f")[1].mlir
+    assert is_named == ("tensor.extract" not in text), text
+    torch.testing.assert_close(run(model, (x,), tmp_path)[0], torch.nan_to_num(model(x)), rtol=1e-5, atol=1e-5)
 
 
 def test_rows_that_a_matrix_has_not(tmp_path):

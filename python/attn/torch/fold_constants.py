@@ -4,13 +4,14 @@
 """Tensors of graphs that neither inputs nor the state of the module decide, such as positions and angles of rotary
 embeddings, as constants."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Container, Dict, Optional
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from attn.torch.importer import _COPIES, _EXPANDS, _VIEWS
+from attn.torch.lower_functions import bind
 
 aten = torch.ops.aten
 
@@ -46,12 +47,11 @@ def _evaluate(node: Node, known: Dict[Node, Tensor]) -> Optional[Tensor]:
     )
 
 
-def fold_constants(module: GraphModule) -> None:
-    """Replaces what operations compute without inputs by buffers of ``module``. Tensors of ``state_dict`` may get other
-    contents later, and are not folded; views alone stay."""
+def fold_constants(module: GraphModule, state: Container[str]) -> Dict[Node, Tensor]:
+    """Replaces what operations compute without inputs by buffers of ``module``, and returns constants by nodes. Tensors
+    with names in ``state`` may get other contents later, and are not folded; views alone stay."""
     known: Dict[Node, Tensor] = {}
     computed = set()
-    state = module.state_dict()
     for node in module.graph.nodes:
         if node.op == "get_attr":
             attribute = _read_attribute(module, node.target)
@@ -72,5 +72,37 @@ def fold_constants(module: GraphModule) -> None:
             constant = module.graph.get_attr(name)
         constant.meta["val"] = node.meta["val"]
         node.replace_all_uses_with(constant)
+        known[constant] = known[node]
+    module.graph.eliminate_dead_code()
+    module.recompile()
+    return known
+
+
+def _find_kept(mask: Tensor) -> Optional[Tensor]:
+    """Which pairs a mask keeps; None if it adds other numbers than 0 and negative infinity."""
+    if mask.dtype == torch.bool:
+        return mask
+    kept = mask == 0
+    return kept if bool((kept | mask.isneginf()).all()) else None
+
+
+def name_masks(module: GraphModule, constants: Dict[Node, Tensor]) -> None:
+    """Makes masks that are constants, as exported models have them, causal masks or none where they are."""
+    for node in module.graph.nodes:
+        if node.target != aten.scaled_dot_product_attention.default:
+            continue
+        given = bind(node)
+        mask, sizes = given["attn_mask"], [given[name].meta["val"].shape[-2] for name in ("query", "key")]
+        if mask not in constants or given["is_causal"]:
+            continue
+        kept = _find_kept(constants[mask])
+        if kept is None or not all(isinstance(size, int) for size in sizes):
+            continue
+        is_causal = bool((kept == torch.ones(sizes, dtype=torch.bool).tril()).all())
+        if is_causal or bool(kept.all()):
+            operands = {name: given[name] for name in ("query", "key", "value")}
+            rest = {name: value for name, value in given.items() if name not in operands}
+            node.args = tuple(operands.values())
+            node.kwargs = {**rest, "attn_mask": None, "is_causal": is_causal and sizes != [1, 1]}
     module.graph.eliminate_dead_code()
     module.recompile()

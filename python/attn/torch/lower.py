@@ -23,7 +23,7 @@ from torch.fx import Node
 from attn.aot import _DEFAULT_SIZE, Lowered, Shape, check_shape
 from attn.artifact import DTYPES, element_types
 from attn.errors import AttnError, UnsupportedError, WrongTypeError
-from attn.torch.fold_constants import fold_constants
+from attn.torch.fold_constants import fold_constants, name_masks
 from attn.torch.graph_writes import CHECKS
 from attn.torch.importer import _CASTS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
 from attn.torch.kernels import describe_attention
@@ -356,14 +356,13 @@ def lower(source: Any, examples: Optional[Sequence[Any]], name: Optional[str]) -
             for shape in shapes
         ]
         module = program.module()
+        name_masks(module, fold_constants(module, program.state_dict))
         _, left, _ = _Importer(module).run()
         if left:
             raise UnsupportedError(f"attention is left to torch: {'; '.join(left)}")
         module.recompile()
         again = torch.export.export(module, tensors, dynamic_shapes=_spec(module, dynamic), strict=False)
-    module = again.module()
-    fold_constants(module)
-    lowering = _Lowering(module, name, names)
+    lowering = _Lowering(again.module(), name, names)
     text = lowering.run()
     data = {key: tensor.detach().cpu().contiguous().reshape(-1) for key, tensor in lowering.data.items()}
     contents = {key: tensor.view(torch.uint8).numpy().tobytes() for key, tensor in data.items()}
