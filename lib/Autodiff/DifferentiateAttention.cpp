@@ -617,6 +617,10 @@ private:
       return attention->emitError("cannot differentiate '")
              << attention->getName();
     };
+    if (Type out = getElementTypeOrSelf(attention.getOut()); isFloat8(out))
+      return emitError() << "' with an output of " << out
+                         << ": gradients need the output before it is rounded "
+                            "to 8 bits";
     if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
       return emitError() << "' with a query or epilogue region: differentiate "
                             "before attn-fuse";

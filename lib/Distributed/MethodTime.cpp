@@ -20,6 +20,7 @@
 #include "StripedShard.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/PerfModel/Roofline.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <numeric>
@@ -85,7 +86,9 @@ std::optional<StringRef> attn::findOtherClause(AttentionOpInterface op,
     clauses.append({{"state", attention.getStateOut() != nullptr},
                     {"block_mask", attention.getBlockMask() != nullptr},
                     {"query", !attention.getQueryRegion().empty()},
-                    {"epilogue", !attention.getEpilogue().empty()}});
+                    {"epilogue", !attention.getEpilogue().empty()},
+                    {"out of 8 bits",
+                     isFloat8(getElementTypeOrSelf(attention.getOut()))}});
   for (auto [name, isPresent] : clauses)
     if (isPresent)
       return name;

@@ -14,6 +14,7 @@
 #include "FuseElements.h"
 #include "Slices.h"
 #include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/Attn/IR/Float8.h"
 #include "attn/Interfaces/FusibleOpInterface.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Scheduling/ForwardSchedules.h"
@@ -633,6 +634,46 @@ static Value appendToEpilogue(RewriterBase &rewriter, AttentionOp op,
   return result ? before : Value();
 }
 
+/// Removes the saturation to the 8-bit type `type` that ends the epilogue of
+/// `op`: attention saturates an output of 8 bits itself. If there is none, the
+/// epilogue yields `before` again, as before `appendToEpilogue`, and the result
+/// is failure.
+static LogicalResult removeSaturation(RewriterBase &rewriter, AttentionOp op,
+                                      FloatType type, Value before) {
+  Block &body = op.getEpilogue().front();
+  auto yield = cast<YieldOp>(body.getTerminator());
+  Value unsaturated = getBeforeSaturation(yield.getValue(), type);
+  rewriter.modifyOpInPlace(
+      yield, [&] { yield.setOperand(unsaturated ? unsaturated : before); });
+  eraseDeadOps(body);
+  if (unsaturated)
+    return success();
+  if (before == body.getArgument(0))
+    rewriter.eraseBlock(&body);
+  return failure();
+}
+
+/// Makes `element` the type of the output of `op`, which `empty` is written to.
+static void setOutputType(RewriterBase &rewriter, AttentionOp op,
+                          tensor::EmptyOp empty, Type element) {
+  rewriter.setInsertionPoint(op);
+  Value init = tensor::EmptyOp::create(rewriter, empty.getLoc(),
+                                       empty.getMixedSizes(), element);
+  rewriter.modifyOpInPlace(op, [&] {
+    op.getOutMutable().assign(init);
+    op->getResult(0).setType(cast<RankedTensorType>(init.getType()));
+  });
+}
+
+/// Whether attention can write `element` where it computes elements of the type
+/// of `op`.
+static bool canWrite(const FusionContext &context, AttentionOp op,
+                     Type element) {
+  if (element == getElementTypeOrSelf(op.getQuery()) || element.isF32())
+    return true;
+  return isFloat8(element) && !whyNotWriteFloat8(op, context.target);
+}
+
 /// The elementwise consumer of `value`, of the same shape, that may become part
 /// of the epilogue of `op`; null if there is none.
 static FusibleOpInterface getElementwiseConsumer(AttentionOp op, Value value) {
@@ -678,14 +719,17 @@ bool attn::fuseEpilogue(const FusionContext &context, AttentionOp op) {
   FusibleOpInterface consumer = getElementwiseConsumer(op, value);
   if (!consumer)
     return false;
+  if (Type narrow = getElementTypeOrSelf(op.getOut()); isFloat8(narrow)) {
+    context.reportMissed(consumer, "it reads numbers rounded to 8 bits");
+    return false;
+  }
   auto resultType = cast<RankedTensorType>(consumer->getResult(0).getType());
   auto valueType = cast<RankedTensorType>(value.getType());
   Type element = resultType.getElementType();
   auto empty = op.getOut().getDefiningOp<tensor::EmptyOp>();
   bool changesType = element != valueType.getElementType();
   if (changesType &&
-      (!layouts.empty() || !empty ||
-       (element != getElementTypeOrSelf(op.getQuery()) && !element.isF32()))) {
+      (!layouts.empty() || !empty || !canWrite(context, op, element))) {
     context.reportMissed(consumer, "attention cannot write its type");
     return false;
   }
@@ -709,21 +753,21 @@ bool attn::fuseEpilogue(const FusionContext &context, AttentionOp op) {
                          "an element of it needs others than its own");
     return false;
   }
+  if (isFloat8(element) &&
+      failed(
+          removeSaturation(rewriter, op, cast<FloatType>(element), before))) {
+    context.reportMissed(consumer, "attention writes the largest number in the "
+                                   "place of larger ones");
+    return false;
+  }
   reportEpilogue(context, op, value, consumer);
   if (canMove) {
     rewriter.moveOpBefore(op, consumer);
     for (Operation *layout : layouts)
       rewriter.moveOpBefore(layout, consumer);
   }
-  if (changesType) {
-    rewriter.setInsertionPoint(op);
-    Value init = tensor::EmptyOp::create(rewriter, empty.getLoc(),
-                                         empty.getMixedSizes(), element);
-    rewriter.modifyOpInPlace(op, [&] {
-      op.getOutMutable().assign(init);
-      op->getResult(0).setType(cast<RankedTensorType>(init.getType()));
-    });
-  }
+  if (changesType)
+    setOutputType(rewriter, op, empty, element);
   rewriter.replaceOp(consumer, value);
   return true;
 }

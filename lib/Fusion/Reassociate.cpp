@@ -243,6 +243,8 @@ StringRef Reassociator::getObstacle() {
     return "its result is used elsewhere, too";
   if (op.readsKeyLengths() || !op.getEpilogue().empty())
     return "attention has lengths or an epilogue";
+  if (isFloat8(getElementTypeOrSelf(op.getOut())))
+    return "attention rounds its output to 8 bits";
   if (op.getStateOut())
     return "attention goes on from a state, which has the head dim of values";
   if (getElementTypeOrSelf(matmul.getOut()) !=
@@ -783,6 +785,8 @@ bool Absorber::matches() {
   if (op.readsKeyLengths() || !op.getQueryRegion().empty() ||
       !op.getEpilogue().empty())
     return miss("attention has lengths, a query region or an epilogue");
+  if (isFloat8(getElementTypeOrSelf(op.getOut())))
+    return miss("attention rounds its output to 8 bits");
   if (op.getStateOut())
     return miss(
         "attention goes on from a state, which has the head dim of values");

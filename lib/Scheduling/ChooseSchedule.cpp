@@ -108,10 +108,23 @@ static LogicalResult verifyFloat8(AttentionOp op, const Target &target) {
   return success();
 }
 
+/// Checks that kernels can write the output of `op`, if it has 8 bits.
+static LogicalResult verifyOutput(AttentionOp op, const Target &target) {
+  Type out = getElementTypeOrSelf(op.getOut());
+  std::optional<std::string> reason =
+      isFloat8(out) ? whyNotWriteFloat8(op, target) : std::nullopt;
+  if (reason)
+    return op.emitOpError("kernels on ")
+           << target.getName() << " cannot write an output of " << out << ": "
+           << *reason;
+  return success();
+}
+
 static LogicalResult verifyTensors(AttentionOp op, const Target &target) {
   return success(succeeded(verifyTensors(
                      cast<AttentionOpInterface>(op.getOperation()), target)) &&
-                 succeeded(verifyFloat8(op, target)));
+                 succeeded(verifyFloat8(op, target)) &&
+                 succeeded(verifyOutput(op, target)));
 }
 
 static LogicalResult verifyTensors(attn_tile::StreamingGradOpInterface op,

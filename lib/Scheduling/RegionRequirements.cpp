@@ -167,6 +167,22 @@ bool attn::convertsKeys(AttentionOpInterface op) {
          !isFloat8(getElementTypeOrSelf(op.getQuery()));
 }
 
+std::optional<std::string> attn::whyNotWriteFloat8(AttentionOp attention,
+                                                   const Target &target) {
+  if (target.isHost())
+    return std::nullopt;
+  if (!target.supportsElementType(
+          Float8E4M3FNType::get(attention.getContext())))
+    return "it has no instructions that round to 8 bits";
+  // Threads of a quad store 16 bytes of a row at once.
+  constexpr int64_t unit = 16;
+  if (int64_t headDim = attention.getVHeadDim(); headDim % unit != 0)
+    return ("the value head dim must be a multiple of " + Twine(unit) +
+            " (was " + Twine(headDim) + ")")
+        .str();
+  return std::nullopt;
+}
+
 int64_t attn::getConversionRegisters(AttentionOpInterface op) {
   if (!convertsKeys(op))
     return 0;

@@ -172,6 +172,15 @@ func.func @f(%q: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
 
 // -----
 
+func.func @f(%q: tensor<1x2x8x16xf32>, %o: tensor<1x2x8x16xf8E5M2>) -> tensor<1x2x8x16xf8E5M2> {
+  // expected-error @below {{cannot differentiate 'attn.attention' with an output of 'f8E5M2': gradients need the output before it is rounded to 8 bits}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>)
+      outs(%o : tensor<1x2x8x16xf8E5M2>) -> tensor<1x2x8x16xf8E5M2>
+  return %0 : tensor<1x2x8x16xf8E5M2>
+}
+
+// -----
+
 func.func @f(%sinks: tensor<4xf32>, %u: tensor<4xf32>, %x: tensor<2x4x8x16xf32>,
              %lengths: tensor<2xi32>) -> tensor<2x4x8x16xf32> {
   // expected-error @below {{cannot differentiate 'attn.attention' with sequences and 'identity' by 'sinks'}}

@@ -132,6 +132,16 @@ func.func @epilogue(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 // -----
 
 !t = tensor<1x2x64x16xf32>
+!o = tensor<1x2x64x16xf8E5M2>
+func.func @out_of_8_bits(%q: !t, %k: !t, %v: !t, %out: !o) -> !o {
+  // expected-error @below {{'attn.attention' op cannot be distributed over ranks with 'out of 8 bits'}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !o) -> !o
+  return %0 : !o
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
 func.func @query(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
   // expected-error @below {{'attn.attention' op cannot be distributed over ranks with 'query'}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)

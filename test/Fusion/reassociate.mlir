@@ -83,6 +83,24 @@ func.func @near_misses(%q: tensor<1x8x16x64xbf16>, %k: tensor<1x4x8192x64xbf16>,
 
 // -----
 
+// CHECK-LABEL: func.func @out_of_8_bits(
+// CHECK:         %[[P:.*]] = attn.matmul
+// CHECK:         %[[V:.*]] = tensor.expand_shape %[[P]]
+// CHECK:         attn.attention ins(%{{.*}}, %{{.*}}, %[[V]] : {{.*}}) outs(%{{.*}} : tensor<2x4x64x64xf8E4M3FN>)
+// REMARK: the matmul stays before attention: attention rounds its output to 8 bits
+func.func @out_of_8_bits(%q: tensor<2x4x64x64xbf16>, %k: tensor<2x4x8192x64xbf16>, %x: tensor<8x8192x128xbf16>,
+    %w: tensor<128x64xbf16>) -> tensor<2x4x64x64xf8E4M3FN> {
+  %e = tensor.empty() : tensor<8x8192x64xbf16>
+  %f = tensor.empty() : tensor<2x4x64x64xf8E4M3FN>
+  %xw = attn.matmul ins(%x, %w : tensor<8x8192x128xbf16>, tensor<128x64xbf16>) outs(%e : tensor<8x8192x64xbf16>) -> tensor<8x8192x64xbf16>
+  %v = tensor.expand_shape %xw [[0, 1], [2], [3]] output_shape [2, 4, 8192, 64] : tensor<8x8192x64xbf16> into tensor<2x4x8192x64xbf16>
+  %a = attn.attention ins(%q, %k, %v : tensor<2x4x64x64xbf16>, tensor<2x4x8192x64xbf16>, tensor<2x4x8192x64xbf16>)
+      outs(%f : tensor<2x4x64x64xf8E4M3FN>) -> tensor<2x4x64x64xf8E4M3FN>
+  return %a : tensor<2x4x64x64xf8E4M3FN>
+}
+
+// -----
+
 // The output of a state has the head dim of the values: the matmul stays.
 
 // CHECK-LABEL: func.func @state(

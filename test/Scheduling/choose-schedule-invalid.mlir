@@ -11,6 +11,15 @@ func.func @host(%q: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>) {
 
 // -----
 
+func.func @head_dim_of_8_bits(%q: memref<1x8x?x72xbf16>, %o: memref<1x8x?x72xf8E4M3FN>) {
+  // expected-error @below {{'attn.attention' op kernels on sm_90a cannot write an output of 'f8E4M3FN': the value head dim must be a multiple of 16 (was 72)}}
+  attn.attention ins(%q, %q, %q : memref<1x8x?x72xbf16>, memref<1x8x?x72xbf16>, memref<1x8x?x72xbf16>)
+      outs(%o : memref<1x8x?x72xf8E4M3FN>)
+  return
+}
+
+// -----
+
 func.func @sm_80(%q: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>) {
   // expected-error-re @below {{cannot have schedule '#attn_tile.multistage<query_tile = 128, key_tile = 64{{.*}}>' on target sm_90a, it is for sm_80}}
   attn.attention

@@ -286,7 +286,7 @@ def AttnShardAttentionPass
     distribute is an error:
 
     - one with `sequences packed_queries`, `key_lengths`, `page_table`, `reads`,
-      `block_mask`, `positions`, or a `query` or `epilogue` region;
+      `block_mask`, `positions`, a `query` or `epilogue` region, or an `out` of 8 bits;
       `distattention` takes `key_lengths` where no mask, region or dropout depends on
       positions, as a causal mask of one query does not
     - `sequences padded` with another method than `ulysses`, and `sequences` and `dropout` or

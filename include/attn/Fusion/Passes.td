@@ -32,6 +32,7 @@ def AttnFusePass : Attn_Pass<"attn-fuse"> {
     | elementwise functions: `attn.rope`, `attn.rms_norm`, elementwise `linalg` | queries | the query region |
     | elementwise functions | keys, values | one `attn.map_heads` |
     | elementwise functions, after layouts | the result | the epilogue |
+    | `attn.quantize` with a given scale, `saturate` and no `amax` | the result | the epilogue, and an `out` of 8 bits |
 
     `emitElement` emits elementwise functions as scalar code, several operations at
     once, including slices, concatenations and broadcasts. Each work item reads its

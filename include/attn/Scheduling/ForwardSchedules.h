@@ -49,6 +49,11 @@ inline constexpr int64_t maxMaskBitQueries = 65536;
 /// once for all heads, without taking too much memory.
 bool canReadMaskBits(AttentionOpInterface attention);
 
+/// Why kernels of `target` cannot write an output of 8 bits of `attention`;
+/// `std::nullopt` if they can.
+std::optional<std::string> whyNotWriteFloat8(AttentionOp attention,
+                                             const Target &target);
+
 /// The bounds on the key tile of a GPU kernel. Each thread holds its part of
 /// the scores in f32, of the probabilities (P) and of the output. Shared memory
 /// holds query tiles, and stages of key and value tiles.

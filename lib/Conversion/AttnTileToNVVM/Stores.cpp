@@ -14,6 +14,7 @@
 #include "KernelLowering.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -226,7 +227,7 @@ private:
   }
 
   /// Consecutive values of a row that a thread stores at once: one value, or
-  /// words of two.
+  /// words of several.
   struct Chunk {
     Value column;
     Value value;
@@ -265,23 +266,29 @@ private:
     });
   }
 
-  /// Stores each 16-bit value of a chunk that lies before `numColumns`.
+  /// Stores each value of a chunk that lies before `numColumns`.
   static void storeParts(OpBuilder &builder, Location loc, const Chunk &chunk,
                          Value column, Value numColumns, Value address) {
-    Type i16 = builder.getI16Type();
-    auto halves = LLVM::BitcastOp::create(
-        builder, loc, VectorType::get(chunk.count, i16), chunk.value);
+    Type chunkType = chunk.value.getType();
+    int64_t words = 1;
+    if (auto vector = dyn_cast<VectorType>(chunkType))
+      words = vector.getNumElements();
+    unsigned bits = getElementTypeOrSelf(chunkType).getIntOrFloatBitWidth() *
+                    words / chunk.count;
+    Type element = builder.getIntegerType(bits);
+    auto elements = LLVM::BitcastOp::create(
+        builder, loc, VectorType::get(chunk.count, element), chunk.value);
     // The last value is not within the columns.
     for (int64_t k = 0; k < chunk.count - 1; ++k) {
       Value isInside =
           emitLess(builder, loc, emitAdd(builder, loc, column, k), numColumns);
       emitIf(builder, loc, isInside, [&](OpBuilder &inner) {
-        Value half = LLVM::ExtractElementOp::create(inner, loc, halves,
-                                                    createI32(inner, loc, k));
+        Value value = LLVM::ExtractElementOp::create(inner, loc, elements,
+                                                     createI32(inner, loc, k));
         Value place = LLVM::GEPOp::create(
-            inner, loc, address.getType(), i16, address,
+            inner, loc, address.getType(), element, address,
             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(k)});
-        LLVM::StoreOp::create(inner, loc, half, place, /*alignment=*/2);
+        LLVM::StoreOp::create(inner, loc, value, place, bits / 8);
       });
     }
   }
@@ -296,6 +303,8 @@ private:
       return emitAdd(builder, loc, baseColumn,
                      context.layout.getColumnOffset(c));
     };
+    if (isFloat8(type.getElementType()))
+      return getChunksOfFloat8(builder, loc, values, thread, baseColumn);
     if (!context.isPacked(type)) {
       for (auto [c, value] : llvm::enumerate(values))
         chunks.push_back({getColumn(c), value, bytes, /*count=*/1});
@@ -315,6 +324,48 @@ private:
     }
     for (; i < values.size(); ++i)
       chunks.push_back({getColumn(2 * i), values[i], 2 * bytes, /*count=*/2});
+    return chunks;
+  }
+
+  /// The same of 8-bit values. A word of a thread holds two pairs, of the first
+  /// and of the second eight of sixteen consecutive columns, which the four
+  /// threads of a quad hold together.
+  SmallVector<Chunk> getChunksOfFloat8(OpBuilder &builder, Location loc,
+                                       ValueRange values, Value thread,
+                                       Value baseColumn) const {
+    SmallVector<Chunk> chunks;
+    unsigned i = 0;
+    for (; i + 4 <= values.size(); i += 4) {
+      SmallVector<Value, 4> words(values.slice(i, 4));
+      emitQuadTranspose(builder, loc, thread, words);
+      // Thread q of the quad holds the sixteen columns of word q: the pairs of
+      // the first eight come first.
+      Value pairs = LLVM::BitcastOp::create(
+          builder, loc, VectorType::get(8, builder.getI16Type()),
+          joinWords(builder, loc, words));
+      Value ordered = LLVM::ShuffleVectorOp::create(
+          builder, loc, pairs, pairs,
+          ArrayRef<int32_t>{0, 2, 4, 6, 1, 3, 5, 7});
+      // Eight times the base column of a pair is 16 * q.
+      Value first = arith::ShLIOp::create(builder, loc, baseColumn,
+                                          createI32(builder, loc, 3));
+      chunks.push_back(
+          {emitAdd(builder, loc, first, context.layout.getColumnOffset(4 * i)),
+           LLVM::BitcastOp::create(
+               builder, loc, VectorType::get(4, builder.getI32Type()), ordered),
+           /*alignment=*/16, /*count=*/16});
+    }
+    auto halves = VectorType::get(2, builder.getI16Type());
+    for (; i < values.size(); ++i) {
+      Value word = LLVM::BitcastOp::create(builder, loc, halves, values[i]);
+      for (int64_t half : {0, 1})
+        chunks.push_back(
+            {emitAdd(builder, loc, baseColumn,
+                     context.layout.getColumnOffset(4 * i + 2 * half)),
+             LLVM::ExtractElementOp::create(builder, loc, word,
+                                            createI32(builder, loc, half)),
+             /*alignment=*/2, /*count=*/2});
+    }
     return chunks;
   }
 };

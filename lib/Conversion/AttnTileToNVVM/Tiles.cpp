@@ -163,7 +163,7 @@ struct TruncTileLowering : public KernelPattern<arith::TruncFOp> {
   }
 };
 
-/// f32 to E4M3, rounded to nearest even and at most the largest number.
+/// f32 to 8 bits, rounded to nearest even and at most the largest number.
 /// A register holds two pairs of neighbours of a row, of neighbouring groups of
 /// eight columns: the order of the left-hand side of `#attn_tile.wgmma`.
 struct TruncFloat8Lowering : public KernelPattern<arith::TruncFOp> {
@@ -173,10 +173,9 @@ struct TruncFloat8Lowering : public KernelPattern<arith::TruncFOp> {
   matchAndRewrite(arith::TruncFOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto type = dyn_cast<VectorType>(op.getType());
-    if (!type || !isTile(type) ||
-        !isa<Float8E4M3FNType>(type.getElementType()) ||
+    if (!type || !isTile(type) || !isFloat8(type.getElementType()) ||
         !cast<VectorType>(op.getIn().getType()).getElementType().isF32())
-      return rewriter.notifyMatchFailure(op, "not f32 to a tile of E4M3");
+      return rewriter.notifyMatchFailure(op, "not f32 to a tile of 8 bits");
     Location loc = op.getLoc();
     // The first operand is the upper byte.
     auto roundPair = [&](ValueRange pair) -> Value {

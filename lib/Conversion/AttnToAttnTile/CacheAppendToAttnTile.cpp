@@ -19,6 +19,7 @@
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
+#include "attn/Dialect/Attn/IR/Float8.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/Sequence.h"
 
@@ -323,17 +324,8 @@ Value CacheAppendWriter::quantize(Value value, FloatType type, Value scale) {
   value = toF32(value);
   if (scale)
     value = arith::DivFOp::create(b, value, scale);
-  auto constant = [&](bool isNegative) -> Value {
-    APFloat largest = APFloat::getLargest(type.getFloatSemantics(), isNegative);
-    bool losesInfo = false;
-    largest.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven,
-                    &losesInfo);
-    return arith::ConstantOp::create(
-        b, b.getF32FloatAttr(largest.convertToFloat()));
-  };
-  value = arith::MinimumFOp::create(b, value, constant(/*isNegative=*/false));
-  value = arith::MaximumFOp::create(b, value, constant(/*isNegative=*/true));
-  return arith::TruncFOp::create(b, type, value);
+  return arith::TruncFOp::create(b, type,
+                                 emitSaturated(b, b.getLoc(), value, type));
 }
 
 /// Moves one chunk of row `row` of the source of `part`.

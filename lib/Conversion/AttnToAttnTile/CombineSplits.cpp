@@ -18,6 +18,7 @@
 #include "CarriedLoop.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
+#include "attn/Dialect/Attn/IR/Float8.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -330,6 +331,8 @@ Value CombineWriter::ElementBuilder::loadOperand(Value operand) {
 void CombineWriter::ElementBuilder::storeOutput(Value value) {
   value = writer.mapOutput(value, at);
   Type element = getElementTypeOrSelf(writer.out.getType());
+  if (isFloat8(element))
+    value = emitSaturated(b, b.getLoc(), value, cast<FloatType>(element));
   if (!element.isF32())
     value = arith::TruncFOp::create(b, element, value);
   memref::StoreOp::create(

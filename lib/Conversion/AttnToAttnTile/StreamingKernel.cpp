@@ -20,6 +20,7 @@
 #include "attn-runtime/attn_runtime.h"
 #include "attn/Analysis/BoundedReads.h"
 #include "attn/Analysis/ScoreFactor.h"
+#include "attn/Dialect/Attn/IR/Float8.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -931,7 +932,10 @@ void KernelWriter::Tile::storeOutput(Value tile) {
                          item.firstColumn},
                         writer.captured);
   Value dest = arePartial ? writer.splitOut : writer.out;
-  tile = b.round(tile, getElementTypeOrSelf(dest.getType()));
+  Type element = getElementTypeOrSelf(dest.getType());
+  if (isFloat8(element))
+    tile = emitSaturated(b, b.getLoc(), tile, cast<FloatType>(element));
+  tile = b.round(tile, element);
   writer.storeTile(
       item, tile, dest,
       {resultBatch, item.head, resultRow, writer.getFirstColumn(item)});

@@ -15,11 +15,13 @@
 #include "attn/Conversion/AttnToLoops/AttnToLoops.h"
 #include "LoopEmitter.h"
 #include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/IR/Float8.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::attn {
@@ -269,6 +271,7 @@ Value LoopWriter::mixIdentity(const Row &row, Value result, Value d) {
 
 /// A row with nothing to attend has a sum of zero.
 void LoopWriter::writeResults(const Row &row, Value rowMax, Value rowSum) {
+  auto op = cast<AttentionOp>(attention.getOperation());
   Value zeroF64 = constant(0);
   Value empty =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowSum, zeroF64);
@@ -277,12 +280,14 @@ void LoopWriter::writeResults(const Row &row, Value rowMax, Value rowSum) {
     Value result = arith::SelectOp::create(b, empty, zeroF64, quotient);
     if (identity)
       result = mixIdentity(row, result, d);
-    if (Region &region =
-            cast<AttentionOp>(attention.getOperation()).getEpilogue();
-        !region.empty())
+    if (Region &region = op.getEpilogue(); !region.empty())
       result =
           extToF64(inlineRegion(region, {truncToF32(result), row.pair.batch,
                                          row.pair.head, row.pair.queryRow, d}));
+    // References have outputs of f64, which saturate as the output does.
+    Type element = getElementTypeOrSelf(op.getOut());
+    if (isFloat8(element))
+      result = emitSaturated(b, b.getLoc(), result, cast<FloatType>(element));
     store(result, out, {row.pair.batch, row.pair.head, row.pair.queryRow, d});
     return {};
   });

@@ -60,3 +60,20 @@ func.func @keys_alone(%q: memref<1x2x128x64xbf16>, %k: memref<1x2x128x64xf8E5M2>
       schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
   return
 }
+
+// -----
+
+// An output of 8 bits saturates.
+// CHECK-LABEL: attn_tile.kernel @out_of_8_bits_kernel(
+// CHECK:         %[[LARGEST:.*]] = arith.constant dense<5.734400e+04> : vector<32x64xf32>
+// CHECK:         %[[BELOW:.*]] = arith.minimumf %{{.*}}, %[[LARGEST]]
+// CHECK:         %[[LOWEST:.*]] = arith.constant dense<-5.734400e+04> : vector<32x64xf32>
+// CHECK:         %[[WITHIN:.*]] = arith.maximumf %[[BELOW]], %[[LOWEST]]
+// CHECK:         %[[R:.*]] = arith.truncf %[[WITHIN]] : vector<32x64xf32> to vector<32x64xf8E5M2>
+// CHECK:         attn_tile.store %[[R]], %{{.*}} : vector<32x64xf8E5M2>, memref<1x2x128x64xf8E5M2>
+func.func @out_of_8_bits(%q: memref<1x2x128x64xbf16>, %o: memref<1x2x128x64xf8E5M2>) {
+  attn.attention ins(%q, %q, %q : memref<1x2x128x64xbf16>, memref<1x2x128x64xbf16>, memref<1x2x128x64xbf16>)
+      outs(%o : memref<1x2x128x64xf8E5M2>)
+      schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  return
+}

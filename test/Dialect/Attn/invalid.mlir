@@ -157,10 +157,20 @@ func.func @value_of_8_bits(%q: tensor<2x4x8x16xbf16>,
 
 // -----
 
-func.func @out_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>) {
-  // expected-error @below {{'attn.attention' op operand #3 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2x4x8x16xf8E4M3FN>'}}
-  %0 = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>)
-      outs(%q : tensor<2x4x8x16xf8E4M3FN>) -> tensor<2x4x8x16xf8E4M3FN>
+func.func @integer_out(%q: tensor<2x4x8x16xbf16>, %o: tensor<2x4x8x16xi8>) {
+  // expected-error @below {{'attn.attention' op operand #3 must be 4-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<2x4x8x16xi8>'}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>)
+      outs(%o : tensor<2x4x8x16xi8>) -> tensor<2x4x8x16xi8>
+  return
+}
+
+// -----
+
+func.func @state_of_8_bits(%q: tensor<2x4x8x16xbf16>, %o: tensor<2x4x8x16xf8E4M3FN>, %lse: tensor<2x4x8xf32>) {
+  // expected-error @below {{'attn.attention' op operand #4 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2x4x8x16xf8E4M3FN>'}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>)
+      outs(%o : tensor<2x4x8x16xf8E4M3FN>) state(%o, %lse : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8xf32>)
+      -> tensor<2x4x8x16xf8E4M3FN>
   return
 }
 
@@ -170,7 +180,7 @@ func.func @element_type_of_out(%q: tensor<2x4x8x16xbf16>,
                                %k: tensor<2x2x32x16xbf16>,
                                %v: tensor<2x2x32x64xbf16>,
                                %o: tensor<2x4x8x64xf16>) {
-  // expected-error @below {{'attn.attention' op element type of 'out' must be that of 'query', 'bf16', or f32 (was 'f16')}}
+  // expected-error @below {{'attn.attention' op element type of 'out' must be that of 'query', 'bf16', or f32, f8E4M3FN or f8E5M2 (was 'f16')}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>)
       outs(%o : tensor<2x4x8x64xf16>) -> tensor<2x4x8x64xf16>
   return

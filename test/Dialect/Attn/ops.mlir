@@ -34,6 +34,25 @@ func.func @float8(%q: tensor<2x4x8x16xf8E4M3FN>, %k: tensor<2x2x8x16xf8E4M3FN>,
   return %1 : tensor<2x4x8x16xbf16>
 }
 
+// CHECK-LABEL: func @out_of_8_bits
+// CHECK: attn.attention ins({{.*}}) outs(%{{.*}} : tensor<2x4x8x16xf8E4M3FN>) epilogue {
+// CHECK: attn.attention ins({{.*}}) outs(%{{.*}} : memref<2x4x8x16xf8E5M2>)
+func.func @out_of_8_bits(%q: tensor<2x4x8x16xbf16>, %scale: tensor<f32>, %out: tensor<2x4x8x16xf8E4M3FN>,
+                         %m: memref<2x4x8x16xf8E4M3FN>, %n: memref<2x4x8x16xf8E5M2>) -> tensor<2x4x8x16xf8E4M3FN> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>)
+      outs(%out : tensor<2x4x8x16xf8E4M3FN>)
+      epilogue {
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+        %s = tensor.extract %scale[] : tensor<f32>
+        %y = arith.divf %x, %s : f32
+        attn.yield %y : f32
+      } -> tensor<2x4x8x16xf8E4M3FN>
+  attn.attention ins(%m, %m, %m : memref<2x4x8x16xf8E4M3FN>, memref<2x4x8x16xf8E4M3FN>, memref<2x4x8x16xf8E4M3FN>)
+      outs(%n : memref<2x4x8x16xf8E5M2>)
+  return %0 : tensor<2x4x8x16xf8E4M3FN>
+}
+
 // CHECK-LABEL: func @value_heads
 // CHECK: attn.attention ins({{.*}} : memref<?x12x?x128xbf16>, memref<?x1x?x128xbf16>, memref<?x12x?x128xbf16>)
 // CHECK: attn.attention ins({{.*}} : memref<?x12x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x6x?x64xbf16>)

@@ -50,6 +50,9 @@ F8, E5M2 = "f8E4M3FN", "f8E5M2"
 EIGHT_BITS = (F8, E5M2)
 # What one rounding to a dtype changes, at most; with inputs of 8 bits, the rounding of probabilities to E4M3.
 ROUNDING = {"f8E4M3FN": 2.0**-4, "f8E5M2": 2.0**-4, "bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+# The same of an output, and half of the distance of its subnormal numbers where these matter.
+OUT_ROUNDING = {**ROUNDING, E5M2: 2.0**-3}
+HALF_SUBNORMAL = {F8: 2.0**-10, E5M2: 2.0**-17}
 
 # ---------------------------------------------------------------------------
 # Variants
@@ -918,6 +921,17 @@ FLOAT8 = [
     variant(64, dtype=F8, out="bf16", schedule=(3, 160, 2, True, "persistent", 1)),
     variant(128, dtype=F8, out="bf16", schedule=(2, 128, 2, True, "grid", 1), cluster=2),
     variant(64, dtype=F8, out="bf16", schedule=(2, 128, 2, True, "persistent", 1), polynomials=6),
+    variant(64, dtype=F8, out=F8, mask="causal"),
+    variant(128, dtype=F8, out=E5M2),
+    variant(64, out=F8),
+    variant(128, out=F8, mask="causal", heads=(8, 2)),
+    variant(128, out=E5M2, mask="window_both", sinks=True),
+    variant(128, dtype="f16", out=F8, score="softcap"),
+    variant(256, out=F8, mask="causal"),
+    variant(96, out=F8),
+    variant(80, 48, out=E5M2, mask="causal_tl"),
+    variant(128, out=F8, schedule=(1, 64, 3, False, "grid", 1), split=132),
+    variant(64, dtype="f32", out=F8),
     variant(64, dtype=E5M2, out="bf16"),
     variant(128, dtype=E5M2, out="f16", mask="causal"),
     variant(256, dtype=E5M2, out="bf16", heads=(4, 2)),
@@ -1336,10 +1350,19 @@ class Suite:
 
 def outside_is_same(torch, view, buffer, before):
     """Whether nothing but the view has changed in the buffer; clears the view."""
-    view.zero_()
-    before.as_strided(view.shape, view.stride(), view.storage_offset()).zero_()
-    integer = {2: torch.int16, 4: torch.int32}[buffer.element_size()]
-    return torch.equal(buffer.view(integer), before.view(integer))
+    integer = {1: torch.int8, 2: torch.int16, 4: torch.int32}[buffer.element_size()]
+    buffer, before = buffer.view(integer), before.view(integer)
+    for whole in (buffer, before):
+        whole.as_strided(view.shape, view.stride(), view.storage_offset()).zero_()
+    return torch.equal(buffer, before)
+
+
+def fill_with_nan(torch, view):
+    """Torch fills no tensors of 8 bits. A byte of 127 is NaN in both formats."""
+    if view.element_size() == 1:
+        view.view(torch.int8).fill_(127)
+    else:
+        view.fill_(float("nan"))
 
 
 def run_bad_map(torch, run, head_map):
@@ -1420,10 +1443,11 @@ def run_case(torch, function, case, row):
     results = []
     for _ in range(2):
         for _, view, _ in outputs:
-            view.fill_(nan)
+            fill_with_nan(torch, view)
         run()
         torch.cuda.synchronize()
-        results.append([view.clone() for _, view, _ in outputs])
+        # Torch compares no numbers of 8 bits.
+        results.append([view.float() if view.element_size() == 1 else view.clone() for _, view, _ in outputs])
 
     wrong = run_bad_map(torch, run, captures["map"]) if variant.head_map else []
     if variant.data:
@@ -1455,18 +1479,24 @@ def run_case(torch, function, case, row):
     # Tensor cores truncate the sum over the head dim of a score.
     grows = max(variant.qk_dim / 256, 1) if variant.dtype == "f32" else 1
 
+    # A row of an output of 8 bits.
+    coarse, least = 0.0, HALF_SUBNORMAL.get(variant.out_dtype, 0.0) * math.sqrt(variant.v_dim)
+    if variant.out_dtype in EIGHT_BITS:
+        coarse = OUT_ROUNDING[variant.out_dtype] * exact.norm(dim=-1) + least
     size = exact.norm().item()
     if size > 0 and not wrong:
         error = (out - exact).norm().item() / size
         torch_error = (rounded.double() - exact).norm().item() / size
         # With few rows chance rules the error of torch: allow one rounding of the probabilities.
         few = empty.numel() < 64
-        rounding = variant.rounding if few or variant.dtype == "f32" else ROUNDING[variant.out_dtype]
+        rounding = variant.rounding if few or variant.dtype == "f32" else OUT_ROUNDING[variant.out_dtype]
+        if variant.out_dtype in EIGHT_BITS:
+            rounding = variant.rounding + OUT_ROUNDING[variant.out_dtype] + least * math.sqrt(empty.numel()) / size
         allowed = grows * (2 * torch_error + rounding + 1e-6)
         row.norm = max(row.norm, error / allowed)
         if not error <= allowed:
             wrong.append(f"output: error {error:.3g}, torch {torch_error:.3g}, allowed {allowed:.3g}")
-        allowed = grows * (2 * variant.rounding * (spread + exact.norm(dim=-1)) + 1e-6)
+        allowed = grows * (2 * variant.rounding * (spread + exact.norm(dim=-1)) + 1e-6) + coarse
         ratio = (out - exact).norm(dim=-1) / allowed
         row.row = max(row.row, ratio.max().item())
         if not ratio.max().item() <= 1:

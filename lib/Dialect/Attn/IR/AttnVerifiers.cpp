@@ -116,10 +116,17 @@ static LogicalResult verifyKVElementTypes(AttentionOpInterface op) {
 
 /// Checks the element type of the output of attention.
 static LogicalResult verifyOutElementType(AttentionOpInterface op, Value out) {
-  // The type of `out` has no 8 bits.
-  if (isFloat8(getElementTypeOrSelf(op.getQuery())))
+  Type expected = getElementTypeOrSelf(op.getQuery());
+  Type element = getElementTypeOrSelf(out);
+  // The operands of gradients have no 8 bits there.
+  if (isFloat8(expected) || isFloat8(element))
     return success();
-  return verifyElementType(op, "out", out, true);
+  if (isa<AttentionGradOp>(op.getOperation()) || element == expected ||
+      element.isF32())
+    return verifyElementType(op, "out", out, true);
+  return op->emitOpError() << "element type of 'out' must be that of 'query', "
+                           << expected << ", or f32, f8E4M3FN or f8E5M2 (was "
+                           << element << ")";
 }
 
 LogicalResult DenseKVAttr::verifyOperands(Operation *op) const {

@@ -14,6 +14,7 @@
 
 #include "FunctionArguments.h"
 #include "attn/Dialect/Attn/IR/AttnQuantizeOp.h"
+#include "attn/Dialect/Attn/IR/Float8.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -106,15 +107,6 @@ private:
   Sizes sizes;
 };
 } // namespace
-
-/// The largest number of the 8-bit type `type`.
-static float getLargest(FloatType type) {
-  APFloat largest = APFloat::getLargest(type.getFloatSemantics());
-  bool losesInfo = false;
-  largest.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven,
-                  &losesInfo);
-  return largest.convertToFloat();
-}
 
 static Value toF32(ImplicitLocOpBuilder &b, Value value) {
   if (value.getType().isF32())
@@ -366,7 +358,7 @@ Value Decomposition::emitScale(Value amax, Value init) {
   auto type = cast<FloatType>(getElementTypeOrSelf(op.getOut()));
   AffineMap map =
       b.getMultiDimIdentityMap(cast<ShapedType>(amax.getType()).getRank());
-  Value largest = constant(getLargest(type));
+  Value largest = constant(getLargestFloat8(type));
   Value smallest = constant(std::numeric_limits<float>::min());
   Value one = constant(1), zero = constant(0);
   return emitElements(
@@ -411,7 +403,7 @@ Value Decomposition::emitQuotients(Value scale, Value init) {
     maps.push_back(
         AffineMap::get(rank, 0, dims.take_front(scaleRank), b.getContext()));
   }
-  float number = getLargest(type);
+  float number = getLargestFloat8(type);
   Value largest, lowest;
   if (op.getSaturate()) {
     largest = constant(number);

@@ -170,7 +170,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     | `query` | `[B, Hq, Sq, Dqk]` | bf16, f16, f32, f8E4M3FN or f8E5M2 |
     | `key` | `[B, Hk, Skv, Dqk]` | as `query`, or 8 bits |
     | `value` | `[B, Hv, Skv, Dv]` | as `key`; any of 8 bits if `query` has 8 bits |
-    | `out` | `[B, Hq, Sq, Dv]` | as `query`, or f32; bf16, f16 or f32 for 8 bits |
+    | `out` | `[B, Hq, Sq, Dv]` | as `query`, or f32; bf16, f16 or f32 for 8 bits; or 8 bits |
     | `lse` (optional) | `[B, Hq, Sq]` | f32 |
     | `state_out`, `state_lse` (optional) | as `out` and `lse` | bf16, f16 or f32; f32 |
     | `sinks` (optional) | `[Hq]` | bf16, f16 or f32 |
@@ -214,6 +214,26 @@ def Attn_AttentionOp : Attn_Op<"attention", [
           %t = arith.mulf %s, %scale : f32
           attn.yield %t : f32
         } -> tensor<1x8x512x64xbf16>
+    ```
+
+    An `out` of 8 bits is rounded once, to nearest even, from the f32 result, after the
+    `epilogue`, which divides by the scale of `out`, as `attn.quantize` does. Results
+    beyond the largest number, infinities included, become the largest number, and NaN
+    stays NaN: the mode `saturate` of `attn.quantize`, which `attn-fuse` makes an
+    `out` of 8 bits. On GPUs it needs Hopper, and a `Dv` that is a multiple of 16.
+    Gradients need the output before it is rounded to 8 bits.
+
+    ```mlir
+    %out = attn.attention
+        ins(%q, %k, %v : tensor<1x8x512x64xbf16>, tensor<1x2x512x64xbf16>,
+            tensor<1x2x512x64xbf16>)
+        outs(%init : tensor<1x8x512x64xf8E4M3FN>)
+        epilogue {
+        ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+          %s = tensor.extract %scale[] : tensor<f32>
+          %y = arith.divf %x, %s : f32
+          attn.yield %y : f32
+        } -> tensor<1x8x512x64xf8E4M3FN>
     ```
 
     `scale` defaults to `1 / sqrt(Dqk)`; it may be applied before, during or after
@@ -519,7 +539,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   }];
   let arguments = (ins Attn_MultiplicandTensor:$query,
                        Attn_MultiplicandTensor:$key,
-                       Attn_MultiplicandTensor:$value, Attn_HeadTensor:$out,
+                       Attn_MultiplicandTensor:$value, Attn_MultiplicandTensor:$out,
                        Optional<Attn_RowTensor>:$lse,
                        Optional<Attn_HeadTensor>:$state_out,
                        Optional<Attn_RowTensor>:$state_lse,
