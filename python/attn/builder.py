@@ -128,7 +128,7 @@ class Attention:
                 f"value_dtype is {self.value_dtype!r}, dtype {self.dtype!r} and the type of keys {key_dtype!r}; it "
                 f"must be {wanted}"
             )
-        outs = _DTYPES if self.dtype in _FLOAT8 else ("", self.dtype, "f32")
+        outs = (*_DTYPES, *_FLOAT8) if self.dtype in _FLOAT8 else ("", self.dtype, "f32", *_FLOAT8)
         if self.out_dtype not in outs:
             wanted = " or ".join(filter(None, outs))
             raise AttnError(f"out_dtype is {self.out_dtype!r} and dtype {self.dtype!r}; it must be {wanted}")

@@ -14,11 +14,12 @@ from attn.torch.alibi import check_slopes, write_score_mod
 from attn.torch.checks import check_arguments, check_pages, drop_all, refuse_gradients, with_unit_stride
 from attn.torch.kernels import Kind
 from attn.torch.ops import attend
+from attn.torch.rounded_output import attend_rounded, check_output
 from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.torch.straight_through import QuantizeGradient, Sources, attend_scaled, move_sources
 
-#: The output, or with ``return_attn_probs`` output, log-sum-exp and None.
-Result = Union[Tensor, Tuple[Tensor, Tensor, None]]
+#: The output, or with ``return_attn_probs`` output, log-sum-exp and None. ``amax``, if it is wanted, follows.
+Result = Union[Tensor, Tuple[Optional[Tensor], ...]]
 
 
 def _make_kind(
@@ -57,6 +58,9 @@ def flash_attn_func(
     v_descale: Optional[Tensor] = None,
     straight_through: Optional[Sources] = None,
     quantize_dout: Optional[QuantizeGradient] = None,
+    out_dtype: Optional[torch.dtype] = None,
+    out_scale: Optional[Tensor] = None,
+    return_amax: bool = False,
 ) -> Result:
     """Computes what ``flash_attn_func`` of the package flash-attn does: attention of queries
     ``[batch, queries, heads, head dim]`` with keys and values ``[batch, keys, key heads, head dim]``.
@@ -64,6 +68,7 @@ def flash_attn_func(
     Tensors of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2`` are multiplied by scales ``[batch, key heads]``,
     ``torch.float32``, or one for all, as in FlashAttention-3. The output is ``torch.bfloat16`` then. Gradients are as
     in ``sdpa``, with ``straight_through`` and ``quantize_dout``, which gets ``[batch, heads, queries, head dim]``.
+    The output has 8 bits with ``out_dtype``, ``out_scale`` and ``return_amax``, as in ``sdpa``.
 
     ``causal`` and ``window_size``, the number of keys before and after a query that it attends to, -1 for all, put the
     last query at the last key. ``softcap`` keeps scaled scores below a number, 0 for none. ``alibi_slopes``
@@ -82,8 +87,16 @@ def flash_attn_func(
     kind = _make_kind(write_flash_mask(causal, window_size), softmax_scale, score_mod, dropout_p, deterministic)
     query, key, value = (with_unit_stride(x, name).transpose(1, 2) for x, name in ((q, "q"), (k, "k"), (v, "v")))
     sources = move_sources(straight_through, (q, k, v), lambda source, _: source.transpose(1, 2))
+    descales = (q_descale, k_descale, v_descale)
+    output = check_output(out_dtype, out_scale, return_amax, dropout_p, straight_through, quantize_dout)
+    if output is not None:
+        narrow, lse, amax = attend_rounded(query, key, value, captures, kind, return_attn_probs, descales, output)
+        narrow = narrow.transpose(1, 2)
+        further = [lse, None] if return_attn_probs else []
+        further += [amax] if return_amax else []
+        return (narrow, *further) if further else narrow
     out, lse = attend_scaled(
-        query, key, value, captures, kind, return_attn_probs, (q_descale, k_descale, v_descale), sources, quantize_dout
+        query, key, value, captures, kind, return_attn_probs, descales, sources, quantize_dout
     )
     out = (drop_all(out) if dropout_p == 1 else out).transpose(1, 2)
     return (out, lse, None) if return_attn_probs and lse is not None else out

@@ -74,6 +74,8 @@ class Kind(NamedTuple):
     epilogue: str = ""
     #: Whether gradients are deterministic, whatever the mode of torch is.
     deterministic: bool = False
+    #: The element type of the output, where it is not ``output_dtype``: "f32" or of 8 bits.
+    out: str = ""
 
     @property
     def first_capture(self) -> int:
@@ -450,11 +452,16 @@ class Layout(NamedTuple):
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
 
 
-def output_layouts(query: Tensor, value: Tensor, with_lse: bool) -> List[Layout]:
-    """Layouts of ``out`` and, if asked for, ``lse``."""
+#: The dtypes of outputs that ``Kind.out`` names.
+_OUTS = {"f32": torch.float32, **{name: dtype for dtype, name in FLOAT8.items()}}
+
+
+def output_layouts(query: Tensor, value: Tensor, with_lse: bool, out: str = "") -> List[Layout]:
+    """Layouts of ``out`` and, if asked for, ``lse``. The element type of the output is named as in ``Kind.out``."""
     batch, heads, queries, _ = query.shape
     shape = (batch, heads, queries, value.shape[3])
-    layouts = [Layout(shape, dense_like(query, shape), output_dtype(query), query.device)]
+    dtype = _OUTS[out] if out else output_dtype(query)
+    layouts = [Layout(shape, dense_like(query, shape), dtype, query.device)]
     if with_lse:
         strides = (heads * queries, queries, 1)
         layouts.append(Layout((batch, heads, queries), strides, torch.float32, query.device))
@@ -707,7 +714,7 @@ def describe_attention(
         dtype=names[query.dtype],
         key_dtype="" if key.dtype == query.dtype else names[key.dtype],
         value_dtype="" if value.dtype == key.dtype else names[value.dtype],
-        out_dtype="" if query.dtype in _NAMES else _NAMES[output_dtype(query)],
+        out_dtype=kind.out or ("" if query.dtype in _NAMES else _NAMES[output_dtype(query)]),
         epilogue=kind.epilogue,
         query_heads=query.shape[1],
         key_heads=key.shape[1],
@@ -781,7 +788,7 @@ class Plan:
             self.mask_tiles = tuple(re.findall(r"/ (\d+)", " ".join(functions.plan.symbols)))
             self._create_block_mask = Binding(functions.plan, inputs, [self.mask_layout], self._state)
             inputs += (self.mask_layout.make(),)
-        layouts = output_layouts(query, value, self.with_lse)
+        layouts = output_layouts(query, value, self.with_lse, kind.out)
         layouts = [layout._replace(fill=fill) for layout, fill in zip(layouts, fills)]
         self._run = Binding(functions.forward, inputs, layouts, self._state)
         self._gradients: Dict[Tuple, Binding] = {}

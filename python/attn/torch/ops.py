@@ -48,7 +48,7 @@ _library.define(
     "float? scale=None, float dropout_p=0.0) -> Tensor[]"
 )
 # Fields of `variant`.
-_TEXTS, _FLAGS = ("mask", "score_mod", "mask_mod", "clauses", "epilogue"), ("deterministic", "with_lse")
+_TEXTS, _FLAGS = ("mask", "score_mod", "mask_mod", "clauses", "epilogue", "out"), ("deterministic", "with_lse")
 _SEPARATOR = "; "
 
 
@@ -195,7 +195,7 @@ def _(tensors, rng, variant, scale=None, dropout_p=0.0):
     kind, mode = read_variant(variant, len(captures))
     check_kind(query, key, value, captures, Kind(reads=kind.reads, clauses=kind.clauses))
     has_lse = mode.with_lse or mode.gradients is not None
-    outputs = [layout.make() for layout in output_layouts(query, value, has_lse)]
+    outputs = [layout.make() for layout in output_layouts(query, value, has_lse, kind.out)]
     return outputs[0], outputs[1] if has_lse else query.new_empty(0, dtype=torch.float32)
 
 

@@ -30,6 +30,7 @@ from attn.torch.kernels import (
     remember_plan,
 )
 from attn.torch.ops import draw_row, is_observed, is_plain, refuse_float8_gradients, run_plan, run_recent
+from attn.torch.rounded_output import Output, attend_rounded, check_output
 from attn.torch.straight_through import QuantizeGradient, Sources, attend_scaled, move_sources
 from attn.trace import capture_type
 
@@ -259,9 +260,12 @@ def sdpa(
     v_descale: Optional[Tensor] = None,
     straight_through: Optional[Sources] = None,
     quantize_dout: Optional[QuantizeGradient] = None,
+    out_dtype: Optional[torch.dtype] = None,
+    out_scale: Optional[Tensor] = None,
+    return_amax: bool = False,
     return_lse: bool = False,
     deterministic: bool = False,
-) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+) -> Union[Tensor, Tuple[Tensor, ...]]:
     """Computes ``torch.nn.functional.scaled_dot_product_attention``.
 
     Rows with nothing to attend are 0. Kernels need a last dimension with a
@@ -301,6 +305,10 @@ def sdpa(
       They get the gradients of the values that elements stand for. Scales count as constants;
     - ``quantize_dout``, a function of the gradient of the output, such as ``quantize``: its result, with one scale or
       one for each batch entry and query head, takes the place of the gradient;
+    - ``out_dtype``, ``torch.float8_e4m3fn`` or ``torch.float8_e5m2``: the output has 8 bits, divided by ``out_scale``
+      (``torch.float32``, one number, or ``[batch, query heads]``; 1 by default) and rounded as ``quantize`` does. It
+      has no gradients. ``return_amax`` asks for ``amax``, as of ``quantize``, as the last result, for the scale of
+      later steps: an output of ``torch.float32`` is written and read again then;
     - ``return_lse``, the log-sum-exp of the scores as second result, which has gradients, too;
     - ``deterministic``: gradients are bitwise equal each time, whatever the mode of torch is.
 
@@ -325,12 +333,15 @@ def sdpa(
         _check_shard(attn_mask, len(captures), identity, query_lengths, key_lengths)
     if state is not None:
         _check_state(query, dropout_p, identity)
+    output = None
+    if out_dtype is not None or out_scale is not None or return_amax:
+        output = check_output(out_dtype, out_scale, return_amax, dropout_p, straight_through, quantize_dout)
     # Compilers of torch look no further: they would guard all that they see.
     if _is_dynamo_compiling() and not (isinstance(query, Tensor) and query.is_nested):
         return _attend_in_graph(
             query, key, value, attn_mask, captures, named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
             head_map, identity, query_lengths, key_lengths, positions, state, (q_descale, k_descale, v_descale),
-            straight_through, quantize_dout, return_lse, deterministic,
+            straight_through, quantize_dout, return_lse, deterministic, None if output is None else tuple(output),
         )  # fmt: skip
     reads = len(captures)
     if attn_mask is not None:
@@ -339,7 +350,7 @@ def sdpa(
     has_options = (
         return_lse or deterministic or not (
             sinks is head_map is identity is query_lengths is key_lengths is positions is state is None
-            and q_descale is k_descale is v_descale is straight_through is quantize_dout is None
+            and q_descale is k_descale is v_descale is straight_through is quantize_dout is output is None
         )
     )
     name = None
@@ -389,11 +400,11 @@ def sdpa(
             )
         if return_lse or not (
             query_lengths is key_lengths is positions is None
-            and q_descale is k_descale is v_descale is straight_through is quantize_dout is None
+            and q_descale is k_descale is v_descale is straight_through is quantize_dout is output is None
         ):
             raise UnsupportedError(
-                "nested tensors go with neither lengths, positions, scales nor return_lse; call varlen_attn with their "
-                "values()"
+                "nested tensors go with neither lengths, positions, scales, out_dtype nor return_lse; call varlen_attn "
+                "with their values()"
             )
         return _attend_jagged(
             query, key, value, is_causal, block_mask, scale=scale, enable_gqa=enable_gqa, dropout_p=dropout_p,
@@ -402,7 +413,7 @@ def sdpa(
     return _attend(
         query, key, value, attn_mask, captures[:reads], named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
         head_map, identity, query_lengths, key_lengths, positions, state, (q_descale, k_descale, v_descale),
-        straight_through, quantize_dout, return_lse, deterministic, call,
+        straight_through, quantize_dout, return_lse, deterministic, output, call,
     )  # fmt: skip
 
 
@@ -430,10 +441,11 @@ def _attend(
     quantize_dout: Optional[QuantizeGradient],
     return_lse: bool,
     deterministic: bool,
+    output: Optional[Tuple],
     call: Optional[Tuple] = None,
-) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+) -> Union[Tensor, Tuple[Tensor, ...]]:
     """``sdpa`` with checks and conversions of all arguments. ``named`` is the named mask, which reads ``captures``.
-    ``call_plans`` keeps the plan for later calls by the name ``call``."""
+    ``output`` has the fields of ``Output``. ``call_plans`` keeps the plan for later calls by the name ``call``."""
     masks = {} if attn_mask is None else {"attn_mask": attn_mask}
     check_arguments(scale, dropout_p, query=query, key=key, value=value, **masks)
     _check_cap(soft_cap)
@@ -489,6 +501,14 @@ def _attend(
     kind = make_kind(mask_type, _combine(is_causal, named), reads, scale, dropout_p, soft_cap)
     if clauses or deterministic:
         kind = kind._replace(clauses=clauses, deterministic=deterministic)
+    dims = original[0].dim()
+    if output is not None:
+        rounding = Output(*output)
+        out, lse, amax = attend_rounded(query, key, value, read, kind, return_lse, descales, rounding, dims)
+        out = _restore(out, dims, batch, enable_gqa)
+        further = [] if lse is None or not return_lse else [_restore(lse, dims, batch, enable_gqa)]
+        further += [] if amax is None or not rounding.with_amax else [amax]
+        return (out, *further) if further else out
     out, lse = attend_scaled(query, key, value, read, kind, return_lse, descales, straight_through, quantize_dout)
     if drops_all:
         out = drop_all(out)
@@ -496,7 +516,6 @@ def _attend(
         # Kernels read these tensors in place: the next call need not check them again.
         mode = Mode(False, () if torch.is_grad_enabled() and any(t.requires_grad for t in original) else None)
         call_plans[call] = get_plan(kind, mode, query, key, value, read)
-    dims = original[0].dim()
     out = _restore(out, dims, batch, enable_gqa)
     return (out, _restore(lse, dims, batch, enable_gqa)) if return_lse else out
 
