@@ -56,7 +56,8 @@ class Attention:
 
     ``dtype`` is the element type of queries, keys and values. With "f8E4M3FN" and "f8E5M2" the output has
     ``out_dtype``. Keys and values may have one of these as ``key_dtype`` while queries are wider. With queries of 8
-    bits, keys may have ``key_dtype`` and values ``value_dtype``, each one of these.
+    bits, keys may have ``key_dtype`` and values ``value_dtype``, each one of these. With any ``dtype``, ``out_dtype``
+    may be "f32" or have 8 bits; results beyond the largest number of 8 bits become that number.
 
         attn.compile(attn.Attention("bf16", 32, 8, 128, mask="#attn.causal"), target="sm_90a")
     """
