@@ -19,6 +19,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
@@ -79,8 +80,12 @@ static BlockArgument getDestinationArgument(Value value, func::FuncOp func,
     isReadElsewhere |= !isUsedOnce(value);
   }
   auto argument = cast<BlockArgument>(value);
-  return argument.getOwner() == &func.getBody().front() ? argument
-                                                        : BlockArgument();
+  if (argument.getOwner() != &func.getBody().front())
+    return {};
+  // Callers may say that an argument is an input alone.
+  auto isWritable = func.getArgAttrOfType<BoolAttr>(argument.getArgNumber(),
+                                                    writableAttrName);
+  return !isWritable || isWritable.getValue() ? argument : BlockArgument();
 }
 
 /// Whether each of `groups` of dimensions of `type` can be collapsed in memory
@@ -108,6 +113,16 @@ static bool isInvertibleView(Operation *op) {
     return isCollapsible(collapse.getSrcType(),
                          collapse.getReassociationIndices());
   return isa<PermuteOp>(op);
+}
+
+/// The tensor that `value` is a view of.
+static Value getViewed(Value value) {
+  while (
+      isa_and_present<PermuteOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp,
+                      tensor::CastOp, tensor::ExtractSliceOp>(
+          value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
 }
 
 /// Whether `value` is an empty tensor, or a view of one.
@@ -240,6 +255,13 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
   func.getAllResultAttrs(resultAttrs);
 
   SmallVector<std::pair<OpOperand *, BlockArgument>> writtenLast;
+  llvm::SmallDenseSet<Value> returnedBefore;
+  auto isReturnedAgain = [&](OpOperand &returned) {
+    return llvm::any_of(terminator->getOpOperands(), [&](OpOperand &other) {
+      return other.getOperandNumber() > returned.getOperandNumber() &&
+             getViewed(other.get()) == getViewed(returned.get());
+    });
+  };
   for (OpOperand &returned : terminator->getOpOperands()) {
     unsigned index = returned.getOperandNumber();
     bool isReadElsewhere = false;
@@ -261,10 +283,21 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
       return failure();
     func.setArgAttr(position, argOutputAttrName, builder.getUnitAttr());
     destinations.insert(position);
+    // Only one destination can become the memory of a tensor.
+    if (!returnedBefore.insert(getViewed(returned.get())).second) {
+      returned.set(linalg::CopyOp::create(builder, returned.get().getLoc(),
+                                          returned.get(),
+                                          func.getArgument(position))
+                       .getResult(0));
+      continue;
+    }
     if (succeeded(
             writeInView(returned.get(), func.getArgument(position), builder)))
       continue;
-    writeTo(builder, returned, func.getArgument(position));
+    if (isReturnedAgain(returned))
+      writtenLast.emplace_back(&returned, func.getArgument(position));
+    else
+      writeTo(builder, returned, func.getArgument(position));
   }
   // Other results may be copied from there.
   for (auto [returned, argument] : writtenLast)

@@ -148,3 +148,33 @@ func.func @received(%a: tensor<1x4x8xf32>) -> tensor<4x8xf32> {
   // CHECK: bufferization.materialize_in_destination %[[C]] in %[[O]]
   return %c : tensor<4x8xf32>
 }
+
+// A tensor that is returned again is copied, also as a view, before its memory becomes that of a result.
+
+// CHECK-LABEL: func.func @again(
+// CHECK-SAME:    %[[A:[^ ]+]]: tensor<2x4xf32>
+// CHECK-SAME:    %[[O:[^ ]+]]: tensor<2x4xf32> {attn.output, bufferization.writable = true},
+// CHECK-SAME:    %[[P:[^ ]+]]: tensor<2x4xf32> {attn.output, bufferization.writable = true},
+// CHECK-SAME:    %[[Q:[^ ]+]]: tensor<8xf32> {attn.output, bufferization.writable = true})
+func.func @again(%a: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<2x4xf32>
+  // CHECK: %[[R:.*]] = linalg.exp
+  %r = linalg.exp ins(%a : tensor<2x4xf32>) outs(%e : tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: %[[V:.*]] = tensor.collapse_shape %[[R]]
+  %v = tensor.collapse_shape %r [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
+  // CHECK: %[[C:.*]] = linalg.copy ins(%[[R]] : {{.*}}) outs(%[[P]]
+  // CHECK: %[[D:.*]] = linalg.copy ins(%[[V]] : {{.*}}) outs(%[[Q]]
+  // CHECK: %[[M:.*]] = bufferization.materialize_in_destination %[[R]] in %[[O]]
+  // CHECK: return %[[M]], %[[C]], %[[D]]
+  return %r, %r, %v : tensor<2x4xf32>, tensor<2x4xf32>, tensor<8xf32>
+}
+
+// An input that is returned is copied.
+
+// CHECK-LABEL: func.func @input(
+// CHECK-SAME:    %[[A:[^ ]+]]: tensor<4xf32> {bufferization.writable = false},
+// CHECK-SAME:    %[[O:[^ ]+]]: tensor<4xf32> {attn.output, bufferization.writable = true})
+func.func @input(%a: tensor<4xf32> {bufferization.writable = false}) -> tensor<4xf32> {
+  // CHECK: bufferization.materialize_in_destination %[[A]] in %[[O]]
+  return %a : tensor<4xf32>
+}

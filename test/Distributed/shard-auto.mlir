@@ -206,7 +206,6 @@ func.func @linear(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
 // expected-remark @below {{zigzag cannot serve: with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
 // expected-remark @below {{ring cannot serve}}
 // expected-remark @below {{striped cannot serve: with 'sequences padded' can be distributed over ranks only by 'ulysses'}}
-// expected-remark @below {{lightseq cannot serve}}
 // expected-remark @below {{allgather cannot serve}}
 // expected-remark @below {{chose ulysses, }}
 func.func @padded(%q: !t, %k: !t, %v: !t, %lengths: tensor<2xi32>) -> !t {
@@ -222,10 +221,10 @@ func.func @padded(%q: !t, %k: !t, %v: !t, %lengths: tensor<2xi32>) -> !t {
 
 // CHECK-LABEL: func @packed(
 // CHECK: attn.attention {{.*}} sequences packed(
-// expected-remark-re @below {{chose lightseq, {{.*}} of 6 methods for 4 ranks}}
+// expected-remark-re @below {{chose striped, {{.*}} of 5 methods for 4 ranks}}
 func.func @packed(%q: !t, %k: !t, %v: !t, %cu: tensor<?xi32>) -> !t {
   %e = tensor.empty() : !t
-  // expected-remark @below {{balanced schedule of 4 ranks: 3 steps}}
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t)
       sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>) mask(#attn.causal) -> !t
   return %o : !t

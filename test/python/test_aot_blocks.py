@@ -60,8 +60,9 @@ def check(model, inputs, folder, tolerance, targets=("host",)):
         for found, expected in zip(run(model, inputs, folder, targets), exact(model, inputs), strict=True):
             assert found.shape == expected.shape
             assert torch.equal(found.isnan(), expected.isnan())
-            error = (found.double() - expected).nan_to_num().abs().max()
-            assert error <= tolerance * expected.nan_to_num().abs().max().clamp(min=1e-30)
+            if found.numel():
+                error = (found.double() - expected).nan_to_num().abs().max()
+                assert error <= tolerance * expected.nan_to_num().abs().max().clamp(min=1e-30)
 
 
 def rotate(x, cos, sin):
@@ -149,7 +150,7 @@ class WithAttention(torch.nn.Module):
         self.function = function
 
     def forward(self, x, y):
-        return F.scaled_dot_product_attention(x, x, x), self.function(x, y)
+        return F.scaled_dot_product_attention(x, x, x), *as_tuple(self.function(x, y))
 
 
 FUNCTIONS = {
@@ -189,6 +190,15 @@ FUNCTIONS = {
     "select": lambda x, y: x[1, :, -1],
     "split_sizes": lambda x, y: x.split([2, 3, 4], 2)[1] * 2,
     "split_rest": lambda x, y: x.split(4, 2)[2] * 2,
+    "split_nothing": lambda x, y: x.split([9, 0], 2)[1] * 2,
+    "slice_nothing": lambda x, y: x[:, 3:] * 2,
+    "narrow": lambda x, y: x.narrow(2, -3, 2),
+    "expand_as": lambda x, y: x[:, :1].expand_as(y),
+    "constant": lambda x, y: x * torch.tensor(3.25) + torch.arange(16.0).to(x.dtype),
+    "input": lambda x, y: x,
+    "no_change": lambda x, y: (x * 1, x.mT.mT, x.reshape(6, 9, 16).reshape(2, 3, 9, 16), torch.cat([x])),
+    "twice": lambda x, y: ((z := x * 2), z, x * 2, z.reshape(-1)),
+    "low_rank": lambda x, y: (x[0, 0, 0].t() * 2, x[0, 0, 0, 0].permute(()).exp()),
 }
 
 
@@ -271,6 +281,32 @@ def test_models(tmp_path, name):
     check(model, (x,), tmp_path, 1e-5, ("host", "sm_80", "sm_90a"))
 
 
+@pytest.mark.parametrize("name", ["bert", "vit"])
+def test_models_with_batches_that_vary(tmp_path, name):
+    model = FirstResult(make_model(name)).eval()
+    shape = attn.Shape(("batch", 3, 24, 24)) if name == "vit" else attn.Shape(("batch", 20), "i64")
+    made = attn.aot(model, (shape,), directory=tmp_path / "made", name="f")
+    for batch in (1, 3):
+        x = torch.randn(batch, 3, 24, 24) if name == "vit" else torch.randint(0, 50, (batch, 20))
+        with torch.no_grad():
+            expected = model(x)
+        torch.testing.assert_close(call(made, (x,), (expected,))[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_tensors_of_the_module_stay(tmp_path):
+    """Buffers keep their names and contents next to constants of the graph."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("constant_0", torch.full((16,), 5.0))
+
+        def forward(self, x):
+            return F.scaled_dot_product_attention(x, x, x) * self.constant_0 + torch.arange(16.0) * 2
+
+    check(Model(), (torch.randn(1, 2, 8, 16),), tmp_path, 1e-5)
+
+
 @pytest.mark.parametrize("name, mask", [("llama", True), ("gpt2", True), ("bert", False)])
 def test_masks_of_models(name, mask):
     """Models make causal masks of comparisons of positions, or masks that keep all pairs."""
@@ -338,6 +374,8 @@ ERRORS = {
     "conv2d (aten.conv2d.default) has windows that overlap, are padded or do not divide the image, or groups": (
         lambda x, y: F.conv2d(x, y[:1, :, :3, :3])
     ),
+    "the graph writes to a tensor, by aten.mul_.Tensor (mul_)": lambda x, y: ((z := x + 1)[0].mul_(3), z * 1)[1],
+    "linear (aten.linear.default) has another matrix than one of static sizes": lambda x, y: F.linear(x, y[0, 0, 0]),
     "dropout has dropout; call .eval() on the module": lambda x, y: F.dropout(x, 0.5, training=True),
     "cat (aten.cat.default) has tensors of several dtypes": lambda x, y: torch.cat((x, y.bfloat16())),
 }
@@ -351,11 +389,24 @@ def test_errors(tmp_path, text):
     assert not (tmp_path / "made").exists()
 
 
+def test_inputs_without_a_dtype(tmp_path):
+    inputs = torch.randn(1, 2, 8, 16), torch.ones(3, dtype=torch.int16)
+    with pytest.raises(attn.UnsupportedError, match="the graph has a tensor of torch.int16"):
+        attn.aot(WithAttention(lambda x, y: x * 2), inputs, directory=tmp_path / "made")
+
+
+def test_matrix_of_sizes_that_vary(tmp_path):
+    shapes = attn.Shape((1, 2, 8, 16)), attn.Shape((16, "columns"))
+    with pytest.raises(attn.UnsupportedError, match="another matrix than one of static sizes, or a vector"):
+        attn.aot(WithAttention(lambda x, y: x @ y), shapes, directory=tmp_path / "made")
+
+
 def test_sizes_that_parts_need(tmp_path):
     shape = attn.Shape(("batch", 2, "length", 16))
     for function, text in (
         (lambda x, y: x.mean(2), "a mean over a size that varies"),
         (lambda x, y: torch.cat((x, y), 2), "parts of a size that varies"),
+        (lambda x, y: x * x.shape[0], "a size that varies as an argument"),
     ):
         with pytest.raises(attn.UnsupportedError, match=text):
             attn.aot(WithAttention(function), (shape, shape), directory=tmp_path / "made")

@@ -39,11 +39,14 @@ def AttnResultsToArgumentsPass
     An argument that is returned, unchanged or after a write, becomes an output
     itself: a function that takes its destination keeps it. An argument that is both
     read and written is materialized like other destinations, because its result
-    may have to be computed in another buffer. Attributes of the result move to its
-    argument. A public function that is called in the module is an error, and so is
-    a result that is not a ranked tensor.
+    may have to be computed in another buffer. An argument that is not
+    `bufferization.writable` stays an input, and is copied to the result. A tensor
+    that is returned again, or a view of it, is copied, too. Attributes of the
+    result move to its argument. A public function that is called in the module is
+    an error, and so is a result that is not a ranked tensor.
   }];
-  let dependentDialects = ["::mlir::bufferization::BufferizationDialect"];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
+                           "::mlir::linalg::LinalgDialect"];
 }
 
 def AttnExpandPowersPass : Attn_Pass<"attn-expand-powers"> {

@@ -20,15 +20,21 @@ _LAYOUTS = frozenset(
     (
         *_COPIES, *_EXPANDS, *_VIEWS, aten.permute.default, aten.transpose.int, aten.mT.default, aten.t.default,
         aten.numpy_T.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.default, aten.select.int,
-        aten.slice.Tensor, aten.lift_fresh_copy.default,
+        aten.slice.Tensor, aten.lift_fresh_copy.default, aten.detach_.default,
     )
 )  # fmt: skip
 
 
-def _read_attribute(module: Any, target: Any) -> Any:
+def read_attribute(module: Any, target: Any) -> Any:
     for part in str(target).split("."):
         module = getattr(module, part, None)
     return module
+
+
+def is_written(node: Node) -> bool:
+    """Whether a node writes to the memory of an operand."""
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable and target != aten.detach_.default
 
 
 def _evaluate(node: Node, known: Dict[Node, Tensor]) -> Optional[Tensor]:
@@ -36,7 +42,7 @@ def _evaluate(node: Node, known: Dict[Node, Tensor]) -> Optional[Tensor]:
     target, value = node.target, node.meta.get("val")
     if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or not isinstance(value, Tensor):
         return None
-    if target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags:
+    if is_written(node) or torch.Tag.nondeterministic_seeded in target.tags:
         return None
     if not all(isinstance(size, int) for size in value.shape) or any(
         operand not in known for operand in node.all_input_nodes
@@ -54,7 +60,7 @@ def fold_constants(module: GraphModule, state: Container[str]) -> Dict[Node, Ten
     computed = set()
     for node in module.graph.nodes:
         if node.op == "get_attr":
-            attribute = _read_attribute(module, node.target)
+            attribute = read_attribute(module, node.target)
             if isinstance(attribute, Tensor) and str(node.target) not in state:
                 known[node] = attribute
             continue
@@ -63,10 +69,12 @@ def fold_constants(module: GraphModule, state: Container[str]) -> Dict[Node, Ten
             known[node] = value
             if node.target not in _LAYOUTS or any(operand in computed for operand in node.all_input_nodes):
                 computed.add(node)
-    for number, node in enumerate([node for node in module.graph.nodes if node in computed]):
+    number = 0
+    for node in [node for node in module.graph.nodes if node in computed]:
         if all(user in computed for user in node.users):
             continue
-        name = f"constant_{number}"
+        while hasattr(module, name := f"constant_{number}"):
+            number += 1
         module.register_buffer(name, known[node].detach().contiguous(), persistent=False)
         with module.graph.inserting_before(node):
             constant = module.graph.get_attr(name)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attn.artifact import DTYPES, element_types
+from attn.errors import UnsupportedError
 
 
 class Value(NamedTuple):
@@ -24,6 +25,8 @@ def sizes_of(tensor: Tensor) -> Tuple[str, ...]:
 
 
 def type_of(tensor: Tensor) -> str:
+    if tensor.dtype not in element_types():
+        raise UnsupportedError(f"the graph has a tensor of {tensor.dtype}, which Attn does not compile")
     return f"tensor<{''.join(size + 'x' for size in sizes_of(tensor))}{DTYPES[element_types()[tensor.dtype]]}>"
 
 
@@ -75,7 +78,7 @@ class LinalgBuilder:
 
     def regroup(self, value: Value, groups: Sequence[Tuple[List[int], List[int]]], shape: Sequence[str]) -> Value:
         """A view of ``value`` with this shape: each group of its dimensions becomes a group of dimensions."""
-        element = value.type[:-1].rpartition("x")[2]
+        element = element_of(value.type)
         before = [size_of(value, dim) for sources, _ in groups for dim in sources]
         merged = [merge_sizes([size_of(value, dim) for dim in sources]) for sources, _ in groups]
         if len(merged) != len(before):

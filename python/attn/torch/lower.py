@@ -23,11 +23,11 @@ from torch.fx import Node
 from attn.aot import _DEFAULT_SIZE, Lowered, Shape, check_shape
 from attn.artifact import DTYPES, element_types
 from attn.errors import AttnError, UnsupportedError, WrongTypeError
-from attn.torch.fold_constants import fold_constants, name_masks
+from attn.torch.fold_constants import fold_constants, is_written, name_masks, read_attribute
 from attn.torch.graph_writes import CHECKS
 from attn.torch.importer import _CASTS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
 from attn.torch.kernels import describe_attention
-from attn.torch.linalg_builder import Value, size_of, sizes_of, type_of
+from attn.torch.linalg_builder import Value, element_of, size_of, sizes_of, type_of
 from attn.torch.lower_functions import bind
 from attn.torch.lower_matmuls import TRANSPOSITIONS, MatmulLowering
 from attn.torch.ops import read_variant
@@ -35,8 +35,8 @@ from attn.torch.quantize import _describe, _Options
 
 aten = torch.ops.aten
 
-_RESHAPES = (*_VIEWS, aten.squeeze.dim, aten.squeeze.default)
-_SAME = (*_COPIES, *_CASTS, *_EXPANDS, *_VIEWS)
+_RESHAPES = (*_VIEWS, aten.view_as.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default)
+_SAME = (*_COPIES, *_CASTS, *_EXPANDS, *_VIEWS, aten.lift_fresh_copy.default, aten.detach_.default)
 
 
 def _signature(text: str) -> Tuple[List[str], List[str]]:
@@ -112,8 +112,8 @@ class _Lowering(MatmulLowering):
             self.parts[node, number] = Value(f"%v{self.count}#{number}", kind_of_result)
 
     def permute(self, node: Node) -> None:
-        order = _get_order(node, node.args[0].meta["val"].dim())
-        self.values[node] = self.transpose(self.values[node.args[0]], order)
+        rank, value = node.args[0].meta["val"].dim(), self.values[node.args[0]]
+        self.values[node] = value if rank < 2 else self.transpose(value, _get_order(node, rank))
 
     def unsqueeze(self, node: Node) -> None:
         source = self.values[node.args[0]]
@@ -129,7 +129,7 @@ class _Lowering(MatmulLowering):
             "1" if dim == place else size if size != "?" else self.size(source, dims.index(dim))
             for dim, size in enumerate(results)
         ]
-        kind = f"tensor<{''.join(size + 'x' for size in results)}{source.type.rpartition('x')[2]}"
+        kind = f"tensor<{''.join(size + 'x' for size in results)}{element_of(source.type)}>"
         self.values[node] = self.emit(
             f"tensor.expand_shape {source.name} {groups} output_shape [{', '.join(shape)}] : {source.type} into {kind}",
             kind,
@@ -203,7 +203,7 @@ class _Lowering(MatmulLowering):
                 self.inputs.append(self.values[node].name[1:])
             elif node.op == "get_attr" and not node.users:
                 continue
-            elif node.op == "get_attr" and isinstance(constant := _attribute(self.module, node.target), Tensor):
+            elif node.op == "get_attr" and isinstance(constant := read_attribute(self.module, node.target), Tensor):
                 node.meta.setdefault("val", constant)
                 owned = self.owned.get(str(node.target))
                 if owned is None:
@@ -220,10 +220,10 @@ class _Lowering(MatmulLowering):
                 self.call(node)
         if not self.functions:
             raise UnsupportedError("the graph has no attention; pass a function that calls it")
-        for value in returned:
-            if value in self.arguments:
-                raise UnsupportedError(f"the function returns its argument '{value.name[1:]}'; return computed tensors")
-        arguments = ", ".join(f"{argument.name}: {argument.type}" for argument in self.arguments)
+        # An argument that is returned is no destination.
+        arguments = ", ".join(
+            f"{argument.name}: {argument.type} {{bufferization.writable = false}}" for argument in self.arguments
+        )
         types = ", ".join(value.type for value in returned)
         outputs = ["out"] if len(returned) == 1 else [f"out{number}" for number in range(len(returned))]
         results = ", ".join(f'{value.type} {{attn.name = "{name}"}}' for value, name in zip(returned, outputs))
@@ -258,12 +258,6 @@ def _is_less(before: Sequence[Any], sources: Sequence[int], after: Sequence[Any]
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor) or (isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value))
-
-
-def _attribute(module: Any, target: Any) -> Any:
-    for part in str(target).split("."):
-        module = getattr(module, part, None)
-    return module
 
 
 def _parameter_names(function: Callable, count: int) -> List[str]:
@@ -356,6 +350,12 @@ def lower(source: Any, examples: Optional[Sequence[Any]], name: Optional[str]) -
             for shape in shapes
         ]
         module = program.module()
+        for node in module.graph.nodes:
+            if is_written(node):
+                raise UnsupportedError(
+                    f"the graph writes to a tensor, by {node.target} ({node.name}), which Attn does not compile here; "
+                    "use an operation that returns a new tensor"
+                )
         name_masks(module, fold_constants(module, program.state_dict))
         _, left, _ = _Importer(module).run()
         if left:

@@ -103,6 +103,7 @@ _FOLDS: Dict[Any, Tuple[str, float, bool]] = {
     aten.amax.default: ("arith.maximumf", -math.inf, False),
     aten.amin.default: ("arith.minimumf", math.inf, False),
 }
+_EXPANDS = (aten.expand.default, aten.expand_as.default)
 _SPLITS = (aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default, aten.unbind.int)
 
 
@@ -134,8 +135,9 @@ class FunctionLowering(LinalgBuilder):
             aten.cat.default: self._concatenate,
             aten.embedding.default: self._embed,
             aten.dropout.default: self._drop_out,
-            aten.expand.default: self._expand,
+            **dict.fromkeys(_EXPANDS, self._expand),
             aten.slice.Tensor: self._slice,
+            aten.narrow.default: self._narrow,
             aten.select.int: self._select,
             aten.clamp.default: self._clamp,
             **dict.fromkeys(_FUNCTIONS, self._function),
@@ -150,8 +152,12 @@ class FunctionLowering(LinalgBuilder):
         writer = self._writers.get(node.target)
         if writer is None:
             return False
-        if any(operand not in self.values for operand in node.all_input_nodes):
-            raise UnsupportedError(self.refusal(node))
+        for operand in node.all_input_nodes:
+            is_tensor = isinstance(_meta(operand), Tensor)
+            if is_tensor and operand not in self.values:
+                raise UnsupportedError(self.refusal(node))
+            if not is_tensor and node.target not in _EXPANDS:
+                raise UnsupportedError(self.refusal(node, "a size that varies as an argument"))
         writer(node)
         return True
 
@@ -393,11 +399,20 @@ class FunctionLowering(LinalgBuilder):
             raise UnsupportedError(f"{node.name} has dropout; call .eval() on the module, or pass dropout_p=0")
         self.values[node] = self.values[given["input"]]
 
+    def _find_size(self, node: Node, size: Any) -> Tuple[Value, int]:
+        """A value, and its dimension, of a size that varies."""
+        for other, value in self.values.items():
+            for dim, found in enumerate(_meta(other).shape):
+                if str(found) == str(size):
+                    return value, dim
+        raise UnsupportedError(self.refusal(node, "a size that no tensor has"))
+
     def _expand(self, node: Node) -> None:
         value, kind = self.values[node.args[0]], type_of(_meta(node))
         maps, sources = self.broadcast([value], [_meta(node.args[0]).dim()], kind)
-        if any(size_of(Value("", kind), dim) == "?" and source is None for dim, source in enumerate(sources)):
-            raise UnsupportedError(self.refusal(node, "a new size that varies"))
+        for dim, source in enumerate(sources):
+            if size_of(Value("", kind), dim) == "?" and source is None:
+                sources[dim] = self._find_size(node, _meta(node).shape[dim])
         self.values[node] = self.loops([value], maps, kind, sources, [], "%x.0")
 
     def _cut(self, value: Value, dim: int, first: int, size: int, step: int = 1) -> Value:
@@ -405,12 +420,19 @@ class FunctionLowering(LinalgBuilder):
         rank = value.type.count("x")
         sizes = [size_of(value, number) for number in range(rank)]
         sizes[dim] = str(size)
+        if size == 0:
+            return self._write_empty(value, sizes)
         kind = f"tensor<{''.join(text + 'x' for text in sizes)}{element_of(value.type)}>"
         taken = [self.size(value, number) if text == "?" else text for number, text in enumerate(sizes)]
         offsets, steps = ["0"] * rank, ["1"] * rank
         offsets[dim], steps[dim] = str(first), str(step)
         at = "".join(f"[{', '.join(numbers)}]" for numbers in (offsets, taken, steps))
         return self.emit(f"tensor.extract_slice {value.name}{at} : {value.type} to {kind}", kind)
+
+    def _write_empty(self, value: Value, sizes: Sequence[str]) -> Value:
+        """A tensor without elements, with the sizes of ``value`` that vary."""
+        kind = f"tensor<{''.join(text + 'x' for text in sizes)}{element_of(value.type)}>"
+        return self.empty(kind, [(value, number) if text == "?" else None for number, text in enumerate(sizes)])
 
     def _read_size(self, node: Node, source: Node, dim: int) -> int:
         size = _meta(source).shape[dim]
@@ -429,6 +451,13 @@ class FunctionLowering(LinalgBuilder):
         first = given["start"] or 0
         first = min(max(first + size if first < 0 else first, 0), size)
         self.values[node] = self._cut(self.values[source], dim, first, _meta(node).shape[dim], step)
+
+    def _narrow(self, node: Node) -> None:
+        given = bind(node)
+        source = given["self"]
+        dim = given["dim"] % _meta(source).dim()
+        first = given["start"] % max(self._read_size(node, source, dim), 1)
+        self.values[node] = self._cut(self.values[source], dim, first, given["length"])
 
     def _drop(self, value: Value, dim: int) -> Value:
         """A view without a dimension of size 1."""

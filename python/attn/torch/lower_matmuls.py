@@ -71,8 +71,11 @@ class MatmulLowering(FunctionLowering):
         if any(given.get(name, 1) != 1 for name in ("alpha", "beta")):
             raise UnsupportedError(self.refusal(node, "factors alpha and beta"))
         shape, after = sizes_of(operands[0].meta["val"]), sizes_of(node.meta["val"])
+        matrix = sizes_of(operands[1].meta["val"])
+        if len(matrix) != 2 or "?" in matrix or len(shape) < 2:
+            raise UnsupportedError(self.refusal(node, "another matrix than one of static sizes, or a vector"))
         last = len(shape) - 1
-        if shape[:-1].count("?") > 1 or not last:
+        if shape[:-1].count("?") > 1:
             raise UnsupportedError(f"{node.name} has more than one size that varies before the last; give it one size")
         leading = list(range(last))
         rows = self.regroup(
@@ -91,6 +94,7 @@ class MatmulLowering(FunctionLowering):
         count = [size // part if isinstance(size, int) else 0 for size, part in zip(image.shape[2:], kernel)]
         if (
             stride != kernel or any(padding) or dilation != [1, 1] or given["groups"] != 1 or image.dim() != 4
+            or not isinstance(image.shape[1], int) or "?" in sizes_of(weight)
             or [number * part for number, part in zip(count, kernel)] != list(image.shape[2:])
         ):  # fmt: skip
             raise UnsupportedError(
@@ -157,7 +161,7 @@ class MatmulLowering(FunctionLowering):
             last = f"%x.s{len(body) - 1}"
         if given.get("bias") is not None:
             bias = self.values[given["bias"]]
-            element = bias.type[:-1].rpartition("x")[2]
+            element = element_of(bias.type)
             operands.append(bias)
             reads.append(["d1"])
             added = "%x.3"
@@ -167,7 +171,7 @@ class MatmulLowering(FunctionLowering):
             body.append(f"%x.sum = arith.addf {last}, {added} : f32")
             last = "%x.sum"
         kind = type_of(out)
-        element = kind[:-1].rpartition("x")[2]
+        element = element_of(kind)
         if element != "f32":
             body.append(f"%x.r = arith.truncf {last} : f32 to {element}")
             last = "%x.r"
