@@ -130,6 +130,10 @@ Value ElementEmitter::emitElement(OpBuilder &builder, Location loc,
   if (tensor.getDefiningOp<tensor::EmptyOp>() && isa<FloatType>(type))
     return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
   auto op = tensor.getDefiningOp<FusibleOpInterface>();
+  // Code in f32 would not round to 8 bits, and kernels do not read such
+  // tensors.
+  if (isFloat8(type))
+    return {};
   if (op && op.isElementwise())
     return op.emitElement(builder, indices, *this);
   return emitRead(builder, loc, tensor, indices);

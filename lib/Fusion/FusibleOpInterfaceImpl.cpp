@@ -12,6 +12,7 @@
 
 #include "attn/Fusion/FusibleOpInterfaceImpl.h"
 #include "Slices.h"
+#include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/FusibleOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -165,9 +166,23 @@ static bool isLinalgElementwise(Operation *operation) {
                       });
 }
 
+/// Whether `op` computes with numbers that it rounds to 8 bits. Code in f32
+/// rounds at its end alone.
+static bool computesWithFloat8(linalg::LinalgOp op) {
+  Operation *terminator = op.getBlock()->getTerminator();
+  return llvm::any_of(*op.getBlock(), [&](Operation &nested) {
+    return isa<arith::TruncFOp>(nested) &&
+           isFloat8(nested.getResult(0).getType()) &&
+           !llvm::all_of(nested.getUsers(),
+                         [&](Operation *user) { return user == terminator; });
+  });
+}
+
 static Value emitLinalgElement(Operation *operation, OpBuilder &builder,
                                ValueRange indices, ElementSource &source) {
   auto op = cast<linalg::LinalgOp>(operation);
+  if (computesWithFloat8(op))
+    return {};
   Location loc = op.getLoc();
   AffineMap resultMap = op.getIndexingMapMatchingResult(op->getResult(0));
   SmallVector<Value> loops(op.getNumLoops());

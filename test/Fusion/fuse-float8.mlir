@@ -165,3 +165,80 @@ func.func @head_dim(%q: tensor<1x8x512x72xbf16>, %scale: tensor<f32>) -> tensor<
       outs(%f : tensor<1x8x512x72xf8E4M3FN>) saturate -> tensor<1x8x512x72xf8E4M3FN>
   return %r : tensor<1x8x512x72xf8E4M3FN>
 }
+
+// -----
+
+// Sizes that vary are no obstacle.
+
+// HOST-LABEL:  func.func @dynamic(
+// HOST:          attn.attention {{.*}} outs(%{{.*}} : tensor<?x8x?x64xf8E4M3FN>) epilogue
+// HOST-NOT:      linalg.generic
+// HOST:          return
+func.func @dynamic(%q: tensor<?x8x?x64xbf16>, %scale: tensor<f32>) -> tensor<?x8x?x64xf8E4M3FN> {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %b = tensor.dim %q, %c0 : tensor<?x8x?x64xbf16>
+  %n = tensor.dim %q, %c2 : tensor<?x8x?x64xbf16>
+  %e = tensor.empty(%b, %n) : tensor<?x8x?x64xf32>
+  %f = tensor.empty(%b, %n) : tensor<?x8x?x64xf8E4M3FN>
+  %a = attn.attention ins(%q, %q, %q : tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>)
+      outs(%e : tensor<?x8x?x64xf32>) -> tensor<?x8x?x64xf32>
+  %r = attn.quantize ins(%a : tensor<?x8x?x64xf32>) given_scale(%scale : tensor<f32>)
+      outs(%f : tensor<?x8x?x64xf8E4M3FN>) saturate -> tensor<?x8x?x64xf8E4M3FN>
+  return %r : tensor<?x8x?x64xf8E4M3FN>
+}
+
+// -----
+
+// Code that computes with numbers that it rounds to 8 bits is no part of the epilogue, which would not round them.
+
+#all = affine_map<(b, h, i, d) -> (b, h, i, d)>
+
+// HOST-LABEL:  func.func @rounds_within(
+// HOST:          attn.attention {{.*}} outs(%{{.*}} : tensor<1x8x512x64xf32>) ->
+// HOST:          linalg.generic
+// HOST:            arith.truncf %{{.*}} : f32 to f8E4M3FN
+func.func @rounds_within(%q: tensor<1x8x512x64xbf16>) -> tensor<1x8x512x64xf32> {
+  %e = tensor.empty() : tensor<1x8x512x64xf32>
+  %a = attn.attention ins(%q, %q, %q : tensor<1x8x512x64xbf16>, tensor<1x8x512x64xbf16>, tensor<1x8x512x64xbf16>)
+      outs(%e : tensor<1x8x512x64xf32>) -> tensor<1x8x512x64xf32>
+  %r = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%a : tensor<1x8x512x64xf32>) outs(%e : tensor<1x8x512x64xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %narrow = arith.truncf %x : f32 to f8E4M3FN
+    %wide = arith.extf %narrow : f8E4M3FN to f32
+    linalg.yield %wide : f32
+  } -> tensor<1x8x512x64xf32>
+  return %r : tensor<1x8x512x64xf32>
+}
+
+// -----
+
+// Nor is a rounding whose result further code reads.
+
+#all = affine_map<(b, h, i, d) -> (b, h, i, d)>
+
+// HOST-LABEL:  func.func @read_again(
+// HOST:          linalg.generic
+// HOST:            arith.truncf %{{.*}} : f32 to f8E4M3FN
+// HOST:          attn.attention
+// HOST-NOT:      query {
+func.func @read_again(%q: tensor<1x8x512x64xf32>) -> tensor<1x8x512x64xf32> {
+  %e = tensor.empty() : tensor<1x8x512x64xf32>
+  %f = tensor.empty() : tensor<1x8x512x64xf8E4M3FN>
+  %narrow = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%q : tensor<1x8x512x64xf32>) outs(%f : tensor<1x8x512x64xf8E4M3FN>) {
+  ^bb0(%x: f32, %o: f8E4M3FN):
+    %y = arith.truncf %x : f32 to f8E4M3FN
+    linalg.yield %y : f8E4M3FN
+  } -> tensor<1x8x512x64xf8E4M3FN>
+  %wide = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%narrow : tensor<1x8x512x64xf8E4M3FN>) outs(%e : tensor<1x8x512x64xf32>) {
+  ^bb0(%x: f8E4M3FN, %o: f32):
+    %y = arith.extf %x : f8E4M3FN to f32
+    linalg.yield %y : f32
+  } -> tensor<1x8x512x64xf32>
+  %a = attn.attention ins(%wide, %q, %q : tensor<1x8x512x64xf32>, tensor<1x8x512x64xf32>, tensor<1x8x512x64xf32>)
+      outs(%e : tensor<1x8x512x64xf32>) -> tensor<1x8x512x64xf32>
+  return %a : tensor<1x8x512x64xf32>
+}

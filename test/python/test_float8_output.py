@@ -370,3 +370,16 @@ def test_hopper_kernels(options, out):
     if options["dtype"] != "f8E5M2":
         with pytest.raises(attn.AttnError, match=f"kernels on sm_80 cannot write an output of '{out}': it has no inst"):
             attn.compile(description, target="sm_80")
+
+
+def test_other_default_dtype():
+    """Scales that nobody gave are f32, whatever torch makes by default."""
+    x = torch.randn(1, 2, 8, 64)
+    torch.set_default_dtype(torch.float64)
+    try:
+        out, amax = sdpa(x, x, x, out_dtype=torch.float8_e4m3fn, return_amax=True)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    exact = torch.nn.functional.scaled_dot_product_attention(*[x.double()] * 3)
+    torch.testing.assert_close(out.double(), exact, rtol=0.07, atol=2**-9)
+    torch.testing.assert_close(amax.double().max(), exact.abs().max(), rtol=1e-5, atol=0)

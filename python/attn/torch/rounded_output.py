@@ -114,7 +114,7 @@ def attend_rounded(
     # The amax takes a pass over an output that is not rounded. Kernels for sequences have no epilogue.
     if output.with_amax or kind.sequences:
         out, lse = attend(query, key, value, captures, kind._replace(out="f32"), with_lse)
-        scale = torch.ones((), device=query.device) if output.scale is None else output.scale
+        scale = torch.ones((), dtype=torch.float32, device=query.device) if output.scale is None else output.scale
         rounded = quantize(out, output.dtype, output.granularity, scale=scale)
         return rounded.values, lse, rounded.amax
     given: List[Tensor] = list(captures)

@@ -16,6 +16,7 @@
 #include "attn/Dialect/Attn/IR/AttnQuantizeOp.h"
 #include "attn/Dialect/Attn/IR/Float8.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Support/DeadOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -27,6 +28,7 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
@@ -482,8 +484,14 @@ struct AttnDecomposeQuantizePass
     SmallVector<QuantizeOp> ops;
     getOperation()->walk([&](QuantizeOp op) { ops.push_back(op); });
     IRRewriter rewriter(&getContext());
-    for (QuantizeOp op : ops)
+    llvm::SmallSetVector<Block *, 4> blocks;
+    for (QuantizeOp op : ops) {
+      blocks.insert(op->getBlock());
       Decomposition(rewriter, op).run();
+    }
+    // Unused sizes would be further uses of a tensor, which nothing fuses with.
+    for (Block *block : blocks)
+      eraseDeadOps(*block);
     numDecomposed += int64_t(ops.size());
   }
 };
