@@ -145,8 +145,8 @@ FailureOr<ChosenMethod> attn::chooseMethod(ModuleOp module, StringRef target,
   if (degree == 1 || degree == ranks)
     llvm::erase(methods, RankMethod::Usp);
   // Its schedule balances one sequence, and lengths are not known here.
-  if (llvm::any_of(
-          ops, [](AttentionOpInterface op) { return op.hasSequences(); }))
+  if (llvm::any_of(ops,
+                   [](AttentionOpInterface op) { return op.hasSequences(); }))
     llvm::erase(methods, RankMethod::LightSeq);
   SmallVector<MethodTime> times = model.estimateAll(methods, ranks);
   while (!times.empty() && !times.back().obstacle.empty()) {
