@@ -298,7 +298,7 @@ INTS = torch.zeros(2, dtype=torch.int32)
         (lambda: varlen_attn(P, P, P, INTS, block_mask=P), "block_mask is a Tensor; pass one of attn.masks"),
         (lambda: varlen_attn(P, P, P, INTS, block_mask=masks.documents(INTS[None])), "which masks of packed sequences"),
         (lambda: sdpa(*[JAGGED] * 3, torch.ones(9, 9)), "attn_mask is a tensor, which has no meaning for sequences"),
-        (lambda: sdpa(*[JAGGED] * 3, return_lse=True), "nested tensors go with neither lengths, positions, scales nor"),
+        (lambda: sdpa(*[JAGGED] * 3, return_lse=True), "nested tensors go with neither lengths, positions, scales, out_dtype nor"),
         (lambda: sdpa(JAGGED, X, X), "key is not a jagged nested tensor, as query is"),
         (lambda: sdpa(*[JAGGED.transpose(1, 2)] * 3), "make it one as in nested.transpose"),
         (lambda: attn.Attention("f32", 2, 2, 16, sequences="ragged"), "sequences is 'ragged'; it must be 'packed', "),
