@@ -2,7 +2,7 @@
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tensors of graphs that neither inputs nor the state of the module decide, such as positions and angles of rotary
-embeddings, as constants."""
+embeddings, as constants; masks among them by name."""
 
 from typing import Any, Container, Dict, Optional
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from attn.torch.importer import _COPIES, _EXPANDS, _VIEWS
+from attn.torch.importer import _COPIES, _EXPANDS, _PERMUTATIONS, _SQUEEZES, _VIEWS
 from attn.torch.lower_functions import bind
 
 aten = torch.ops.aten
@@ -18,9 +18,8 @@ aten = torch.ops.aten
 #: Operations that compute nothing.
 _LAYOUTS = frozenset(
     (
-        *_COPIES, *_EXPANDS, *_VIEWS, aten.permute.default, aten.transpose.int, aten.mT.default, aten.t.default,
-        aten.numpy_T.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.default, aten.select.int,
-        aten.slice.Tensor, aten.lift_fresh_copy.default, aten.detach_.default,
+        *_COPIES, *_EXPANDS, *_VIEWS, *_PERMUTATIONS, *_SQUEEZES, aten.select.int, aten.slice.Tensor,
+        aten.lift_fresh_copy.default, aten.detach_.default,
     )
 )  # fmt: skip
 

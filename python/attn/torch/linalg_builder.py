@@ -4,7 +4,7 @@
 """Operations of ``linalg`` and ``tensor``, as text."""
 
 import math
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -71,6 +71,22 @@ class LinalgBuilder:
             kind,
         )
 
+    def matmul(self, rows: Value, matrix: Value, is_transposed: bool, element: str) -> Value:
+        """A matmul with a result of some element type, from zeros."""
+        columns = 0 if is_transposed else 1
+        kind = f"tensor<{size_of(rows, 0)}x{size_of(matrix, columns)}x{element}>"
+        sizes = ((rows, 0), (matrix, columns))
+        empty = self.empty(kind, [(value, dim) if size_of(value, dim) == "?" else None for value, dim in sizes])
+        zero = self.emit(f"arith.constant 0.0 : {element}", element)
+        init = self.emit(f"linalg.fill ins({zero.name} : {element}) outs({empty.name} : {kind}) -> {kind}", kind)
+        reads = ("i, k", "j, k" if is_transposed else "k, j", "i, j")
+        maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in reads)
+        return self.emit(
+            f"linalg.matmul indexing_maps = [{maps}] ins({rows.name}, {matrix.name} : {rows.type}, {matrix.type}) "
+            f"outs({init.name} : {kind}) -> {kind}",
+            kind,
+        )
+
     def empty(self, kind: str, sources: Sequence[Optional[Tuple[Value, int]]]) -> Value:
         """An empty tensor; ``sources`` has a value and its dimension of the same size for each size that varies."""
         varying = ", ".join(self.size(*source) for source in sources if source is not None)
@@ -100,42 +116,46 @@ class LinalgBuilder:
             )
         return value
 
-    def broadcast(
-        self, operands: Sequence[Value], ranks: Sequence[int], kind: str
-    ) -> Tuple[List[List[str]], List[Optional[Tuple[Value, int]]]]:
-        """How operands that broadcast to the type ``kind`` are read, and where its sizes that vary are from."""
+    def broadcast(self, operands: Sequence[Value], ranks: Sequence[int], kind: str) -> List[List[str]]:
+        """How operands that broadcast to the type ``kind`` are read."""
         rank = kind.count("x")
-        sources: List[Optional[Tuple[Value, int]]] = [None] * rank
         maps: List[List[str]] = []
         for operand, own in zip(operands, ranks):
-            dims = []
-            for dim in range(own):
-                place = rank - own + dim
-                size = size_of(operand, dim)
-                dims.append("0" if size == "1" and size_of(Value("", kind), place) != "1" else f"d{place}")
-                if size == "?":
-                    sources[place] = (operand, dim)
-            maps.append(dims)
-        return maps, sources
+            places = range(rank - own, rank)
+            is_spread = [
+                size_of(operand, dim) == "1" and size_of(Value("", kind), place) != "1"
+                for dim, place in enumerate(places)
+            ]
+            maps.append(["0" if spread else f"d{place}" for spread, place in zip(is_spread, places)])
+        return maps
 
     def combine(self, operation: str, operands: Sequence[Value], ranks: Sequence[int], kind: str) -> Value:
         """Elements of tensors that broadcast to the type ``kind``."""
-        maps, sources = self.broadcast(operands, ranks, kind)
-        return self.loops(operands, maps, kind, sources, [f"%x.r = {operation} %x.0, %x.1 : {element_of(kind)}"])
+        maps = self.broadcast(operands, ranks, kind)
+        return self.loops(operands, maps, kind, [f"%x.r = {operation} %x.0, %x.1 : {element_of(kind)}"])
 
     def loops(
         self,
         operands: Sequence[Value],
         maps: Sequence[Sequence[str]],
         kind: str,
-        sources: Sequence[Optional[Tuple[Value, int]]],
         body: Sequence[str],
         result: str = "%x.r",
+        sizes: Optional[Dict[int, Tuple[Value, int]]] = None,
     ) -> Value:
         """Loops over the elements of a tensor of type ``kind``, whose dimensions are ``d0``, ``d1``, .... ``body``
-        makes ``result`` of elements ``%x.0``, ``%x.1``, ... of the operands, which are read as ``maps`` say."""
+        makes ``result`` of elements ``%x.0``, ``%x.1``, ... of the operands, which are read as ``maps`` say. Sizes that
+        vary are sizes of operands, or those of ``sizes``: a value and its dimension for a dimension."""
         names = [f"d{dim}" for dim in range(kind.count("x"))]
-        return self.generic(operands, maps, self.empty(kind, sources), names, names, body, result)
+        known = {
+            int(name[1:]): (operand, dim)
+            for operand, dims in zip(operands, maps)
+            for dim, name in enumerate(dims)
+            if name != "0" and size_of(operand, dim) == "?"
+        }
+        known.update(sizes or {})
+        init = self.empty(kind, [known.get(dim) for dim in range(len(names))])
+        return self.generic(operands, maps, init, names, names, body, result)
 
     def generic(
         self,
@@ -162,11 +182,9 @@ class LinalgBuilder:
             kind,
         )
 
-    def map(self, value: Value, kind: str, body: Sequence[str], result: str = "%x.r") -> Value:
+    def map(self, value: Value, kind: str, body: Sequence[str]) -> Value:
         """The elements of one tensor, each by itself."""
-        rank = kind.count("x")
-        sources = [(value, dim) if size_of(value, dim) == "?" else None for dim in range(rank)]
-        return self.loops([value], [[f"d{dim}" for dim in range(rank)]], kind, sources, body, result)
+        return self.loops([value], [[f"d{dim}" for dim in range(kind.count("x"))]], kind, body)
 
 
 def write_number(number: Any, dtype: torch.dtype) -> str:

@@ -25,11 +25,11 @@ from attn.artifact import DTYPES, element_types
 from attn.errors import AttnError, UnsupportedError, WrongTypeError
 from attn.torch.fold_constants import fold_constants, is_written, name_masks, read_attribute
 from attn.torch.graph_writes import CHECKS
-from attn.torch.importer import _CASTS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
+from attn.torch.importer import _CASTS, _COPIES, _EXPANDS, _PERMUTATIONS, _VIEWS, _get_order, _Importer
 from attn.torch.kernels import describe_attention
 from attn.torch.linalg_builder import Value, element_of, size_of, sizes_of, type_of
 from attn.torch.lower_functions import bind
-from attn.torch.lower_matmuls import TRANSPOSITIONS, MatmulLowering
+from attn.torch.lower_matmuls import MatmulLowering
 from attn.torch.ops import read_variant
 from attn.torch.quantize import _describe, _Options
 
@@ -172,7 +172,7 @@ class _Lowering(MatmulLowering):
             # The function may not know all sizes.
             kind = type_of(value)
             self.values[node] = Value(self.cast(self.parts[source, node.args[1]], kind), kind)  # type: ignore[index]
-        elif target in TRANSPOSITIONS:
+        elif target in _PERMUTATIONS:
             self.permute(node)
         elif target == aten.unsqueeze.default:
             self.unsqueeze(node)

@@ -94,8 +94,8 @@ _HALF_OF_GELU = (
     "%x.halved = arith.mulf %x.w0, %x.half : f32",
     "%x.f = arith.mulf %x.halved, %x.raised : f32",
 )
-#: Operations that fold elements, their first value, and whether the result is divided by the number of elements.
-_FOLDS: Dict[Any, Tuple[str, float, bool]] = {
+#: Reductions, their initial values, and whether the result is divided by the number of elements.
+_REDUCTIONS: Dict[Any, Tuple[str, float, bool]] = {
     aten.sum.default: ("arith.addf", 0.0, False),
     aten.sum.dim_IntList: ("arith.addf", 0.0, False),
     aten.mean.default: ("arith.addf", 0.0, True),
@@ -126,7 +126,7 @@ class FunctionLowering(LinalgBuilder):
         super().__init__()
         self.values: Dict[Node, Value] = {}
         self.parts: Dict[Tuple[Node, int], Value] = {}
-        writers: Dict[Any, Callable[[Node], None]] = {
+        self._writers: Dict[Any, Callable[[Node], None]] = {
             aten.gelu.default: self._gelu,
             aten.pow.Tensor_Scalar: self._power,
             aten.rsub.Scalar: self._subtract_from_number,
@@ -134,18 +134,17 @@ class FunctionLowering(LinalgBuilder):
             aten.layer_norm.default: self._normalize,
             aten.cat.default: self._concatenate,
             aten.embedding.default: self._embed,
-            aten.dropout.default: self._drop_out,
+            aten.dropout.default: self._dropout,
             **dict.fromkeys(_EXPANDS, self._expand),
             aten.slice.Tensor: self._slice,
             aten.narrow.default: self._narrow,
             aten.select.int: self._select,
             aten.clamp.default: self._clamp,
             **dict.fromkeys(_FUNCTIONS, self._function),
-            **dict.fromkeys(_FOLDS, self._fold),
+            **dict.fromkeys(_REDUCTIONS, self._reduce),
             **dict.fromkeys(_SPLITS, self._split),
             **dict.fromkeys(_ARITHMETIC, self._arithmetic),
         }
-        self._writers = writers
 
     def write_function(self, node: Node) -> bool:
         """Writes what a node of this module computes. Returns whether it is one."""
@@ -182,9 +181,9 @@ class FunctionLowering(LinalgBuilder):
     def _map_wide(self, node: Node, source: Node, body: Sequence[str]) -> None:
         """Elements of ``source``, each by itself, from ``%x.w0`` to ``%x.f`` in f32."""
         self._check_floats(node, source)
-        value = self.values[source]
-        maps, sources = self.broadcast([value], [_meta(source).dim()], type_of(_meta(node)))
-        self.values[node] = self._loop_wide([value], maps, type_of(_meta(node)), sources, body)
+        value, kind = self.values[source], type_of(_meta(node))
+        maps = self.broadcast([value], [_meta(source).dim()], kind)
+        self.values[node] = self._loop_wide([value], maps, kind, body)
 
     def _function(self, node: Node) -> None:
         self._map_wide(node, node.args[0], _FUNCTIONS[node.target])  # type: ignore[arg-type]
@@ -228,25 +227,19 @@ class FunctionLowering(LinalgBuilder):
         if all(element_of(operand.type) == element_of(kind) for operand in operands):
             self.values[node] = self.combine(operation, operands, ranks, kind)
         else:
-            maps, sources = self.broadcast(operands, ranks, kind)
             body = [f"%x.f = {operation} %x.w0, %x.w1 : f32"]
-            self.values[node] = self._loop_wide(operands, maps, kind, sources, body)
+            self.values[node] = self._loop_wide(operands, self.broadcast(operands, ranks, kind), kind, body)
         return None
 
     def _loop_wide(
-        self,
-        operands: Sequence[Value],
-        maps: Sequence[Sequence[str]],
-        kind: str,
-        sources: Sequence[Optional[Tuple[Value, int]]],
-        body: Sequence[str],
+        self, operands: Sequence[Value], maps: Sequence[Sequence[str]], kind: str, body: Sequence[str],
         result: str = "%x.f",
-    ) -> Value:
+    ) -> Value:  # fmt: skip
         """Loops over elements of type ``kind``; ``body`` makes ``result`` of ``%x.w0``, ``%x.w1``, ..., in f32."""
         lines, result = _extend(operands, body, result)
         if (element := element_of(kind)) != "f32":
             lines, result = [*lines, f"%x.r = arith.truncf {result} : f32 to {element}"], "%x.r"
-        return self.loops(operands, maps, kind, sources, lines, result)
+        return self.loops(operands, maps, kind, lines, result)
 
     # Casts and clamps
 
@@ -282,33 +275,29 @@ class FunctionLowering(LinalgBuilder):
         body = write_clamp("%x.0", "%x.r", bounds[0], bounds[1], _meta(node).dtype)
         self.values[node] = self.map(self.values[given["self"]], type_of(_meta(node)), body)
 
-    # Sums and normalizations
+    # Reductions and normalizations
 
-    def _fold(self, node: Node) -> None:
+    def _reduce(self, node: Node) -> None:
         given = bind(node)
         source = given["self"]
         self._check_floats(node, source)
-        rank, operation, first, is_mean = _meta(source).dim(), *_FOLDS[node.target]
+        rank, operation, initial, is_mean = _meta(source).dim(), *_REDUCTIONS[node.target]
         dims = sorted({dim % rank for dim in given.get("dim") or range(rank)}) if rank else []
         body = [f"%x.f = {operation} %x.old, %x.w0 : f32"]
-        sums = self._fold_rows([self.values[source]], rank, dims, body, first)
+        reduced = self._reduce_rows([self.values[source]], rank, dims, body, initial)
         kind = type_of(_meta(node))
         if is_mean:
             count = self._write_count(node, source, dims)
             body, result = [count, "%x.f = arith.divf %x.w0, %x.count : f32"], "%x.f"
         else:
             body, result = [], "%x.w0"
-        if kind == sums.type and not is_mean:
-            self.values[node] = sums
+        if kind == reduced.type and not is_mean:
+            self.values[node] = reduced
             return
-        # Dimensions of size 1 may stand for the dimensions that are folded.
+        # Dimensions of size 1 may stand for the dimensions that are reduced.
         kept = [dim for dim in range(rank) if dim not in dims]
         places = kept if given.get("keepdim") else list(range(len(kept)))
-        sources: List[Optional[Tuple[Value, int]]] = [None] * kind.count("x")
-        for number, place in enumerate(places):
-            if size_of(sums, number) == "?":
-                sources[place] = (sums, number)
-        self.values[node] = self._loop_wide([sums], [[f"d{place}" for place in places]], kind, sources, body, result)
+        self.values[node] = self._loop_wide([reduced], [[f"d{place}" for place in places]], kind, body, result)
 
     def _write_count(self, node: Node, source: Node, dims: Sequence[int]) -> str:
         sizes = [_meta(source).shape[dim] for dim in dims]
@@ -316,16 +305,16 @@ class FunctionLowering(LinalgBuilder):
             raise UnsupportedError(self.refusal(node, "a mean over a size that varies"))
         return f"%x.count = arith.constant {write_number(math.prod(sizes), torch.float32)} : f32"
 
-    def _fold_rows(
-        self, operands: Sequence[Value], rank: int, dims: Sequence[int], body: Sequence[str], first: float = 0.0
+    def _reduce_rows(
+        self, operands: Sequence[Value], rank: int, dims: Sequence[int], body: Sequence[str], initial: float = 0.0
     ) -> Value:
-        """Folds elements of the first operand over ``dims``, in f32; other operands have the dimensions that are kept.
-        ``body`` makes ``%x.f`` of ``%x.old``, which is ``first`` at first, and ``%x.w0``, ``%x.w1``, ...."""
+        """Reduces elements of the first operand over ``dims``, in f32; other operands have the remaining dimensions.
+        ``body`` makes ``%x.f`` of ``%x.old``, which is ``initial`` at first, and ``%x.w0``, ``%x.w1``, ...."""
         value = operands[0]
         kept = [dim for dim in range(rank) if dim not in dims]
         kind = f"tensor<{''.join(size_of(value, dim) + 'x' for dim in kept)}f32>"
         empty = self.empty(kind, [(value, dim) if size_of(value, dim) == "?" else None for dim in kept])
-        number = self.emit(f"arith.constant {write_number(first, torch.float32)} : f32", "f32")
+        number = self.emit(f"arith.constant {write_number(initial, torch.float32)} : f32", "f32")
         init = self.emit(f"linalg.fill ins({number.name} : f32) outs({empty.name} : {kind}) -> {kind}", kind)
         names, rows = ([f"d{dim}" for dim in numbers] for numbers in (range(rank), kept))
         maps = [names, *[rows] * (len(operands) - 1)]
@@ -343,13 +332,13 @@ class FunctionLowering(LinalgBuilder):
         operands, maps = [value], [[f"d{dim}" for dim in range(rank)]]
         deviation, body = "%x.w0", [self._write_count(node, source, dims)]
         if node.target == aten.layer_norm.default:
-            operands.append(self._fold_rows([value], rank, dims, ["%x.f = arith.addf %x.old, %x.w0 : f32"]))
+            operands.append(self._reduce_rows([value], rank, dims, ["%x.f = arith.addf %x.old, %x.w0 : f32"]))
             maps.append(rows)
             body += ["%x.mean = arith.divf %x.w1, %x.count : f32", "%x.deviation = arith.subf %x.w0, %x.mean : f32"]
             deviation = "%x.deviation"
         square = f"%x.square = arith.mulf {deviation}, {deviation} : f32"
         squares = [*body, square, "%x.f = arith.addf %x.old, %x.square : f32"]
-        operands.append(self._fold_rows(operands, rank, dims, squares))
+        operands.append(self._reduce_rows(operands, rank, dims, squares))
         maps.append(rows)
         eps = given["eps"] if given["eps"] is not None else torch.finfo(torch.float32).eps
         body += [
@@ -366,8 +355,7 @@ class FunctionLowering(LinalgBuilder):
                 result = f"{result}.f"
                 operands.append(self.values[factor])
                 maps.append([f"d{dim}" for dim in dims])
-        sources = [(value, dim) if size_of(value, dim) == "?" else None for dim in range(rank)]
-        self.values[node] = self._loop_wide(operands, maps, type_of(_meta(node)), sources, body, result)
+        self.values[node] = self._loop_wide(operands, maps, type_of(_meta(node)), body, result)
 
     # Parts
 
@@ -389,11 +377,9 @@ class FunctionLowering(LinalgBuilder):
             f"%x.read = tensor.extract {matrix.name}[%x.row, %x.column] : {matrix.type}",
             f"%x.r = arith.select %x.exists, %x.read, %x.nan : {element}",
         ]
-        sources = [(numbers, dim) if size_of(numbers, dim) == "?" else None for dim in range(rank - 1)]
-        maps = [[f"d{dim}" for dim in range(rank - 1)]]
-        self.values[node] = self.loops([numbers], maps, kind, [*sources, None], body)
+        self.values[node] = self.loops([numbers], [[f"d{dim}" for dim in range(rank - 1)]], kind, body)
 
-    def _drop_out(self, node: Node) -> None:
+    def _dropout(self, node: Node) -> None:
         given = bind(node)
         if given["train"] and given["p"]:
             raise UnsupportedError(f"{node.name} has dropout; call .eval() on the module, or pass dropout_p=0")
@@ -409,13 +395,13 @@ class FunctionLowering(LinalgBuilder):
 
     def _expand(self, node: Node) -> None:
         value, kind = self.values[node.args[0]], type_of(_meta(node))
-        maps, sources = self.broadcast([value], [_meta(node.args[0]).dim()], kind)
-        for dim, source in enumerate(sources):
-            if size_of(Value("", kind), dim) == "?" and source is None:
-                sources[dim] = self._find_size(node, _meta(node).shape[dim])
-        self.values[node] = self.loops([value], maps, kind, sources, [], "%x.0")
+        maps = self.broadcast([value], [_meta(node.args[0]).dim()], kind)
+        sizes = {
+            dim: self._find_size(node, size) for dim, size in enumerate(_meta(node).shape) if not isinstance(size, int)
+        }
+        self.values[node] = self.loops([value], maps, kind, [], "%x.0", sizes)
 
-    def _cut(self, value: Value, dim: int, first: int, size: int, step: int = 1) -> Value:
+    def _extract_slice(self, value: Value, dim: int, first: int, size: int, step: int = 1) -> Value:
         """So many elements of a dimension."""
         rank = value.type.count("x")
         sizes = [size_of(value, number) for number in range(rank)]
@@ -450,16 +436,16 @@ class FunctionLowering(LinalgBuilder):
         size = self._read_size(node, source, dim)
         first = given["start"] or 0
         first = min(max(first + size if first < 0 else first, 0), size)
-        self.values[node] = self._cut(self.values[source], dim, first, _meta(node).shape[dim], step)
+        self.values[node] = self._extract_slice(self.values[source], dim, first, _meta(node).shape[dim], step)
 
     def _narrow(self, node: Node) -> None:
         given = bind(node)
         source = given["self"]
         dim = given["dim"] % _meta(source).dim()
         first = given["start"] % max(self._read_size(node, source, dim), 1)
-        self.values[node] = self._cut(self.values[source], dim, first, given["length"])
+        self.values[node] = self._extract_slice(self.values[source], dim, first, given["length"])
 
-    def _drop(self, value: Value, dim: int) -> Value:
+    def _squeeze(self, value: Value, dim: int) -> Value:
         """A view without a dimension of size 1."""
         rank = value.type.count("x")
         groups: List[Tuple[List[int], List[int]]] = [([number], [number]) for number in range(dim)]
@@ -480,7 +466,7 @@ class FunctionLowering(LinalgBuilder):
         size = self._read_size(node, source, dim)
         if not isinstance(given["index"], int):
             raise UnsupportedError(self.refusal(node, "an index that varies"))
-        self.values[node] = self._drop(self._cut(self.values[source], dim, given["index"] % size, 1), dim)
+        self.values[node] = self._squeeze(self._extract_slice(self.values[source], dim, given["index"] % size, 1), dim)
 
     def _split(self, node: Node) -> None:
         given = bind(node)
@@ -490,8 +476,8 @@ class FunctionLowering(LinalgBuilder):
         first = 0
         for number, part in enumerate(node.meta["val"]):
             size = 1 if node.target == aten.unbind.int else part.shape[dim]
-            value = self._cut(self.values[source], dim, first, size)
-            self.parts[node, number] = self._drop(value, dim) if node.target == aten.unbind.int else value
+            value = self._extract_slice(self.values[source], dim, first, size)
+            self.parts[node, number] = self._squeeze(value, dim) if node.target == aten.unbind.int else value
             first += size
 
     def _concatenate(self, node: Node) -> None:

@@ -3,20 +3,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matmuls of graphs of torch, as ``linalg.matmul``, for ``attn.torch.lower``."""
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Optional
 
 import torch
 from torch.fx import Node
 
 from attn.errors import UnsupportedError
-from attn.torch.importer import _get_order
+from attn.torch.importer import _PERMUTATIONS, _get_order
 from attn.torch.kernels import FLOAT8
-from attn.torch.linalg_builder import Value, element_of, merge_sizes, size_of, sizes_of, type_of
+from attn.torch.linalg_builder import Value, element_of, merge_sizes, sizes_of, type_of
 from attn.torch.lower_functions import FunctionLowering, bind
 
 aten = torch.ops.aten
 
-TRANSPOSITIONS = (aten.permute.default, aten.transpose.int, aten.mT.default, aten.t.default, aten.numpy_T.default)
 #: The arguments for a tensor, for a matrix, and for a bias.
 _MATMULS = {
     aten.linear.default: ("input", "weight", "bias"),
@@ -45,29 +44,16 @@ class MatmulLowering(FunctionLowering):
             return False
         return True
 
-    def multiply(self, rows: Value, matrix: Value, maps: Sequence[str], features: str, bias: Optional[Node]) -> Value:
-        """A matmul with so many columns, whose indices ``maps`` name ``i``, ``j`` and ``k``, and a bias."""
-        element = element_of(matrix.type)
-        kind = f"tensor<{size_of(rows, 0)}x{features}x{element}>"
-        empty = self.empty(kind, [(rows, 0) if size_of(rows, 0) == "?" else None])
-        zero = self.emit(f"arith.constant 0.0 : {element}", element)
-        init = self.emit(f"linalg.fill ins({zero.name} : {element}) outs({empty.name} : {kind}) -> {kind}", kind)
-        texts = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in maps)
-        out = self.emit(
-            f"linalg.matmul indexing_maps = [{texts}] ins({rows.name}, {matrix.name} : {rows.type}, {matrix.type}) "
-            f"outs({init.name} : {kind}) -> {kind}",
-            kind,
-        )
+    def _add_bias(self, out: Value, bias: Optional[Node]) -> Value:
         if bias is None:
             return out
-        return self.combine("arith.addf", [out, self.values[bias]], [2, bias.meta["val"].dim()], kind)
+        return self.combine("arith.addf", [out, self.values[bias]], [2, bias.meta["val"].dim()], out.type)
 
     def _matmul(self, node: Node) -> None:
         """A tensor times a matrix, or the transpose of one of a linear layer, and a bias."""
         given = bind(node)
         first, second, third = _MATMULS[node.target]
         operands, bias = (given[first], given[second]), given.get(third)
-        maps = ("i, k", "j, k" if node.target == aten.linear.default else "k, j", "i, j")
         if any(given.get(name, 1) != 1 for name in ("alpha", "beta")):
             raise UnsupportedError(self.refusal(node, "factors alpha and beta"))
         shape, after = sizes_of(operands[0].meta["val"]), sizes_of(node.meta["val"])
@@ -81,8 +67,9 @@ class MatmulLowering(FunctionLowering):
         rows = self.regroup(
             self.values[operands[0]], [(leading, [0]), ([last], [1])], (merge_sizes(shape[:-1]), shape[-1])
         )
-        out = self.multiply(rows, self.values[operands[1]], maps, after[-1], bias)
-        self.values[node] = self.regroup(out, [([0], leading), ([1], [last])], after)
+        right = self.values[operands[1]]
+        out = self.matmul(rows, right, node.target == aten.linear.default, element_of(right.type))
+        self.values[node] = self.regroup(self._add_bias(out, bias), [([0], leading), ([1], [last])], after)
 
     def _convolve(self, node: Node) -> None:
         """A convolution whose windows do not overlap, as models of images make patches: a matmul."""
@@ -110,7 +97,7 @@ class MatmulLowering(FunctionLowering):
         sizes = (merge_sizes([batch, str(rows * columns)]), pixels)
         matrix = self.regroup(windows, [([0, 1, 2], [0]), ([3, 4, 5], [1])], sizes)
         flat = self.regroup(self.values[given["weight"]], [([0], [0]), ([1, 2, 3], [1])], (features, pixels))
-        out = self.multiply(matrix, flat, ("i, k", "j, k", "i, j"), features, given["bias"])
+        out = self._add_bias(self.matmul(matrix, flat, True, element_of(flat.type)), given["bias"])
         spread = self.regroup(out, [([0], [0, 1, 2]), ([1], [3])], (batch, str(rows), str(columns), features))
         self.values[node] = self.transpose(spread, [0, 3, 1, 2])
 
@@ -126,26 +113,10 @@ class MatmulLowering(FunctionLowering):
                 " and no scale_result"
             )
         # A transposed matrix is read where it is.
-        is_matrix = b.target in TRANSPOSITIONS and b.args[0] in self.values and b.args[0].meta["val"].dim() == 2
+        is_matrix = b.target in _PERMUTATIONS and b.args[0] in self.values and b.args[0].meta["val"].dim() == 2
         transposed = is_matrix and list(_get_order(b, 2)) == [1, 0]
         left, right = self.values[a], self.values[b.args[0] if transposed else b]
-        sources: List[Optional[Tuple[Value, int]]] = [
-            (left, 0) if size_of(left, 0) == "?" else None,
-            (right, 0 if transposed else 1) if size_of(right, 0 if transposed else 1) == "?" else None,
-        ]
-        sizes = "".join(f"{size}x" for size in sizes_of(out))
-        wide = f"tensor<{sizes}f32>"
-        zero = self.emit("arith.constant 0.0 : f32", "f32")
-        empty = self.empty(wide, sources)
-        init = self.emit(f"linalg.fill ins({zero.name} : f32) outs({empty.name} : {wide}) -> {wide}", wide)
-        maps = ("i, k", "j, k" if transposed else "k, j", "i, j")
-        texts = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in maps)
-        sums = self.emit(
-            f"linalg.matmul indexing_maps = [{texts}] ins({left.name}, {right.name} : {left.type}, {right.type}) "
-            f"outs({init.name} : {wide}) -> {wide}",
-            wide,
-        )
-        operands, reads = [sums], [["d0", "d1"]]
+        operands, reads = [self.matmul(left, right, transposed, "f32")], [["d0", "d1"]]
         body, last = [], "%x.0"
         for name, by in (("scale_a", [rows, 1]), ("scale_b", [1, columns])):
             scale = given[name].meta["val"]
@@ -175,4 +146,4 @@ class MatmulLowering(FunctionLowering):
         if element != "f32":
             body.append(f"%x.r = arith.truncf {last} : f32 to {element}")
             last = "%x.r"
-        self.values[node] = self.loops(operands, reads, kind, sources, body, last)
+        self.values[node] = self.loops(operands, reads, kind, body, last)

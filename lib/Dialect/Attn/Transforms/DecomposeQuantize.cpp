@@ -405,22 +405,14 @@ Value Decomposition::emitQuotients(Value scale, Value init) {
     maps.push_back(
         AffineMap::get(rank, 0, dims.take_front(scaleRank), b.getContext()));
   }
-  float number = getLargestFloat8(type);
-  Value largest, lowest;
-  if (op.getSaturate()) {
-    largest = constant(number);
-    lowest = constant(-number);
-  }
   return emitElements(
       inputs, maps, init, [&](ImplicitLocOpBuilder &b, ValueRange arguments) {
         Value divisor =
             lastBlock ? emitScaleOfBlock(b, scale, lastBlock) : arguments[1];
         Value quotient =
             arith::DivFOp::create(b, toF32(b, arguments[0]), divisor);
-        if (largest) {
-          quotient = arith::MinimumFOp::create(b, quotient, largest);
-          quotient = arith::MaximumFOp::create(b, quotient, lowest);
-        }
+        if (op.getSaturate())
+          quotient = emitSaturated(b, b.getLoc(), quotient, type);
         return arith::TruncFOp::create(b, type, quotient).getResult();
       });
 }

@@ -23,10 +23,12 @@
 // CHECK: %[[M:.*]] = arith.maxnumf %[[Q]], %[[SMALLEST]]
 // CHECK: arith.select %{{.*}}, %{{.*}}, %[[M]]
 // CHECK: %[[R:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[SCALE]] : tensor<?x4x?x128xbf16>, tensor<?x4xf32>) outs(%[[OUT]] : tensor<?x4x?x128xf8E4M3FN>)
-// CHECK: arith.divf
-// CHECK-NEXT: arith.minimumf
-// CHECK-NEXT: arith.maximumf
-// CHECK-NEXT: arith.truncf %{{.*}} : f32 to f8E4M3FN
+// CHECK: %[[X:.*]] = arith.divf
+// CHECK-NEXT: %[[MOST:.*]] = arith.constant 4.480000e+02 : f32
+// CHECK-NEXT: %[[BELOW:.*]] = arith.minimumf %[[X]], %[[MOST]]
+// CHECK-NEXT: %[[LEAST:.*]] = arith.constant -4.480000e+02 : f32
+// CHECK-NEXT: %[[KEPT:.*]] = arith.maximumf %[[BELOW]], %[[LEAST]]
+// CHECK-NEXT: arith.truncf %[[KEPT]] : f32 to f8E4M3FN
 // CHECK: return %[[R]], %[[SCALE]]
 func.func @heads(%x: tensor<?x4x?x128xbf16>, %out: tensor<?x4x?x128xf8E4M3FN>, %scale: tensor<?x4xf32>)
     -> (tensor<?x4x?x128xf8E4M3FN>, tensor<?x4xf32>) {
