@@ -435,19 +435,18 @@ def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
         inputs["beta"] = normal(batch, variant.heads, tokens).sigmoid()
         if beta is not None:
             inputs["beta"].fill_(beta)
-    if variant.sequences:
-        boundaries = [min(position, tokens) for position in BOUNDARIES]
-        if variant.state:
-            # Sequences with states are all tokens.
-            boundaries = [0, *boundaries, tokens]
-        inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32)
+    boundaries = [min(position, tokens) for position in BOUNDARIES]
     if variant.state:
-        number = len(inputs["sequences"]) - 1 if variant.sequences else batch
+        # Sequences with states are all tokens.
+        boundaries = [0, *boundaries, tokens]
+        number = len(boundaries) - 1 if variant.sequences else batch
         state = normal(number, variant.heads, variant.key_dim, variant.value_columns)
         if variant.normalizer:
             # Sums of features are not negative, and numerators are like them.
             state[..., -1].abs_()
         inputs["initial_state"] = state
+    if variant.sequences:
+        inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32)
     if variant.key_lengths:
         # Numbers that are no lengths count as the nearest.
         some = torch.tensor([tokens * 2 // 3, tokens + 5, -3, 1, 0])
