@@ -67,7 +67,12 @@ void attn::addLogDecay(ImplicitLocOpBuilder &b, MutableArrayRef<Value> parts,
   decay = arith::MinimumFOp::create(b, decay, f32(0));
   decay = arith::MaximumFOp::create(b, decay, f32(minLogDecay));
   decay = arith::MulFOp::create(b, decay, f32(log2e));
-  parts[RestPart] = arith::AddFOp::create(b, parts[RestPart], decay);
+  // The same number is added to each sum: added to the rest as a whole, it
+  // would be rounded in another way for each.
+  Value whole = math::FloorOp::create(b, decay);
+  parts[WholePart] = arith::AddFOp::create(b, parts[WholePart], whole);
+  Value rest = arith::SubFOp::create(b, decay, whole);
+  parts[RestPart] = arith::AddFOp::create(b, parts[RestPart], rest);
   carryRest(b, parts);
 }
 

@@ -87,6 +87,11 @@ class Variant:
         return not (self.feature or self.normalizer or self.local_block or self.key_lengths or self.sequences)
 
     @property
+    def has_equal_heads(self):
+        """Whether there are as many heads of keys and of values as of queries."""
+        return (self.key_heads or self.heads) == (self.value_heads or self.heads) == self.heads
+
+    @property
     def rounding(self):
         """The relative error of an operand of a matmul."""
         return ROUNDING_OF_HIGH if self.precision == "high" else ROUNDING[self.dtype]
@@ -541,7 +546,7 @@ def run_part(torch, is_causal, q, k, v, decay, beta, state):
 
 def run_sequences(torch, variant, inputs):
     """`run_recurrence` of packed sequences, one after the other, from the state of each."""
-    one, bounds, results = dataclasses.replace(variant, sequences=False), inputs["sequences"].tolist(), []
+    one, bounds, results = dataclasses.replace(variant, sequences=False), inputs["sequences"].long().tolist(), []
     for number, (first, last) in enumerate(zip(bounds, bounds[1:])):
         part = {name: tensor if tensor.dim() < 3 else tensor[:, :, first:last] for name, tensor in inputs.items()}
         part["initial_state"] = inputs["initial_state"][number : number + 1]
@@ -718,18 +723,29 @@ def make_gradients(torch, variant, inputs):
     return given, made
 
 
-def bound_decay_gradient(torch, variant, inputs, gradients, chunk=64):
+def bound_decay_gradient(torch, variant, inputs, gradients):
     """The norm of the errors of log-decays' gradients if each term, an element of a row or of the initial state times its
     gradient, has an error of one unit of its own. A token's gradient adds up the terms of its row and of later ones in
     the chunk, and a head's adds up the gradients of all tokens; terms cancel. States of later chunks are left out.
     """
     rows = sum((inputs[of] * gradients[of]).square().sum(-1).detach() for of in ("query", "key", "value"))
-    positions = torch.arange(rows.shape[-1], device=rows.device) % chunk + 1.0
+    positions = torch.arange(rows.shape[-1], device=rows.device) % (variant.chunk or 64) + 1.0
     # A row is added so many times. Where the results are added up, so are its errors.
     squares = (rows * (positions.square() if variant.decay == "head" else positions)).sum()
     if variant.state:
         squares += (inputs["initial_state"] * gradients["initial_state"]).square().sum().detach()
     return squares.sqrt()
+
+
+def without_own_tokens(torch, variant, inputs, gradients, dout):
+    """The gradients of queries, keys and values without the part of each token with itself, which no decay changes:
+    its terms cancel exactly. As many heads of each."""
+    query, key, value = (inputs[of].detach() for of in ("query", "key", "value"))
+    scale = 1 / math.sqrt(variant.key_dim) if variant.scale is None else variant.scale
+    dscore = scale * (dout * value).sum(-1, keepdim=True)
+    score = scale * (query * key).sum(-1, keepdim=True)
+    own = {"query": dscore * key, "key": dscore * query, "value": score * dout}
+    return {name: gradient - own[name] if name in own else gradient for name, gradient in gradients.items()}
 
 
 def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None):
@@ -773,11 +789,19 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         roundings *= 2 if beta == 2 and variant.dtype == "f32" else 1
         allowed = roundings * unit * (of_numerators.norm() + (exact - of_numerators).norm())
         if name == "log_decay":
-            # Terms of a chunk that cancel have roundings of f32.
+            # Terms of a chunk that cancel have roundings of f32. For a head each is added as often as its position says.
             terms = [leaves["query"] * part for part in (numerators[0], expected[0] - numerators[0])]
-            allowed += 2.0**-16 * sum(term.norm() for term in terms)
+            if variant.decay == "head":
+                positions = torch.arange(terms[0].shape[2]) % (variant.chunk or 64) + 1.0
+                allowed += 2.0**-21 * sum((term * positions[:, None]).norm() for term in terms)
+            else:
+                allowed += 2.0**-16 * sum(term.norm() for term in terms)
         if (variant.beta or variant.decay == "element" or variant.precision) and name == "log_decay":
             allowed += unit * bound_decay_gradient(torch, variant, leaves, dict(zip(made, expected)))
+        elif variant.decay == "head" and variant.is_plain and variant.has_equal_heads and name == "log_decay":
+            # Queries' and keys' gradients have roundings of their own.
+            gradients = without_own_tokens(torch, variant, leaves, dict(zip(made, expected)), dout.cpu().double())
+            allowed += unit * bound_decay_gradient(torch, variant, leaves, gradients)
         if variant.beta and name == "beta":
             # Rows times their gradients are added up, and terms cancel.
             allowed += unit * sum((leaves[of] * expected[i]).norm() for i, of in enumerate(("query", "key", "value")))
@@ -839,6 +863,8 @@ def run_bad_boundaries(torch, function, variant, runtime, boundaries):
     """Wrong boundaries of sequences are reported by the next call."""
     inputs = make_inputs(torch, variant, 1, 70)
     inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32, device="cuda")
+    if variant.state:
+        inputs["initial_state"] = inputs["initial_state"][: len(boundaries) - 1].contiguous()
     call_function(torch, function, variant, inputs, make_outputs(torch, variant, inputs))
     torch.cuda.synchronize()
     if runtime.attnrtTakeFault(1) != 1 or runtime.attnrtTakeFault(1) != 0:
@@ -869,7 +895,7 @@ def make_cases(torch, options, variants):
         for batch, tokens in limit_batches(variant, shapes):
             yield f"{variant} {batch}x{tokens}", partial(run_case, torch, function, variant, batch, tokens)
         yield f"{variant} same", partial(run_same, torch, function, variant)
-        if variant.state and variant.causal and not variant.key_lengths:
+        if variant.state and variant.causal and not (variant.key_lengths or variant.sequences):
             lengths = [variant.tokens] * 5 if variant.tokens else [1, 63, 200, 3, 8, 64, 130]
             yield f"{variant} continued", partial(run_continued, torch, function, variant, lengths)
         for boundaries in BAD_BOUNDARIES if variant.sequences and not variant.tokens else ():
