@@ -343,13 +343,18 @@ attn_tile::RowAdditions GradLowering::chooseRowAdditions() {
   bool isInRange = scale >= minScale && scale <= maxScale;
   if (!tensors.canAddRows || !isInRange)
     return {};
-  // Regions and lists take registers that steps then lack.
-  if (!op.getScoreMod().empty() || !op.getMaskMod().empty() ||
-      needsClassification(op) || addressing.isListed())
+  // A score_mod needs the scores themselves.
+  if (!op.getScoreMod().empty())
     return {};
   // With several query tiles in a step, the wait for delta keeps exponentials
   // ahead of it.
-  return {/*scores=*/true, /*factorGrads=*/keys.getQueryParts() == 1};
+  if (keys.getQueryParts() > 1)
+    return {/*scores=*/true, /*factorGrads=*/false};
+  // Masks and lists take registers that steps of one query tile then lack.
+  if (!op.getMaskMod().empty() || needsClassification(op) ||
+      addressing.isListed())
+    return {};
+  return {/*scores=*/true, /*factorGrads=*/true};
 }
 
 void GradLowering::makeWorkspace(const KernelDropout &dropout) {
