@@ -330,6 +330,7 @@ class Serving:
         self.q = torch.randn(4, H, D, device=DEVICE).bfloat16()
         self.table = torch.zeros(4, 64, dtype=torch.int32, device=DEVICE)
         self.lengths, self.bounds = self.table.new_zeros(4), self.table.new_zeros(5)
+        self.new = [torch.randn(4, 1, self.key_heads, D, device=DEVICE).bfloat16() for _ in range(2)]
         self.groups, self.prefixes = self.table.new_tensor([0, 4]), self.table.new_tensor([32])
 
     def set(self, number):
@@ -343,7 +344,7 @@ class Serving:
         self.table.copy_(order)
         self.lengths.copy_(torch.tensor(lengths))
         self.bounds.copy_(torch.tensor([0, *counts]).cumsum(0))
-        return counts, lengths
+        return counts, [length + 1 for length in lengths] if self.kind == "append" else lengths
 
     def call(self):
         """The output of all queries, `[queries, heads, head dim]`."""
@@ -352,17 +353,20 @@ class Serving:
                 self.q, *self.pools, self.bounds, seqused_k=self.lengths, block_table=self.table, causal=True
             )
         q = self.q[:, None]
-        if self.kind == "decode":
+        if self.kind in ("decode", "append"):
             options = {"cache_seqlens": self.lengths, "block_table": self.table, "causal": True}
-            return attn.torch.flash_attn_with_kvcache(q, *self.pools, **options)[:, 0]
+            new = self.new if self.kind == "append" else ()
+            return attn.torch.flash_attn_with_kvcache(q, *self.pools, *new, **options)[:, 0]
         return attn.torch.flash_attn_with_shared_prefix(
             q, *self.pools, self.lengths, self.table, self.groups, self.prefixes, causal=True
         )[:, 0]
 
     def expected(self, counts, lengths):
         rows = []
-        for q, row, length in zip(self.q.split(counts), self.table.long(), lengths):
+        for i, (q, row, length) in enumerate(zip(self.q.split(counts), self.table.long(), lengths)):
             k, v = (pool[row].flatten(0, 1)[:length].double().transpose(0, 1) for pool in self.pools)
+            if self.kind == "append":
+                k[:, -1], v[:, -1] = (new[i, 0].double() for new in self.new)
             shift = length - len(q)
 
             def mask(scores, shift=shift):
@@ -373,7 +377,7 @@ class Serving:
         return torch.cat(rows)
 
 
-@pytest.mark.parametrize("kind", ["decode", "chunks", "prefix"])
+@pytest.mark.parametrize("kind", ["decode", "append", "chunks", "prefix"])
 def test_paged_caches(kind):
     """Lengths, boundaries and tables are read at each call, and by each replay of a CUDA graph."""
     serving, outs = Serving(kind), []
