@@ -802,6 +802,70 @@ def test_kernels_for_machines_without_a_compiler(tmp_path, monkeypatch):
     assert [Artifact(str(path)).target for path in tmp_path.glob("*.so")].count("sm_80") == 2
 
 
+def append_and_attend():
+    """Appends to a cache in pages, and attends to it together with other sequences that begin with the same pages."""
+    import torch
+    from attn.torch import flash_attn_with_kvcache, flash_attn_with_shared_prefix
+
+    q, k = torch.randn(2, 1, 2, 24, dtype=torch.float16), torch.randn(2, 1, 1, 24, dtype=torch.float16)
+    pools = [torch.zeros(6, 16, 1, 24, dtype=torch.float16) for _ in range(2)]
+    table = torch.tensor([[0, 1], [0, 2]], dtype=torch.int32)
+    lengths = torch.tensor([17, 20], dtype=torch.int32)
+    groups, prefix = (torch.tensor(numbers, dtype=torch.int32) for numbers in ([0, 2], [16]))
+    flash_attn_with_kvcache(q, *pools, k, k, cache_seqlens=lengths, block_table=table)
+    flash_attn_with_shared_prefix(q, *pools, lengths, table, groups, prefix)
+
+
+def merge_with_gradient():
+    import torch
+    from attn.torch import merge
+
+    parts = [(torch.randn(1, 2, 3, 40, requires_grad=True), torch.randn(1, 2, 3)) for _ in range(2)]
+    merge(*parts[0], *parts[1])[0].sum().backward()
+
+
+def quantize_both_ways():
+    import torch
+    from attn.torch import quantize
+
+    quantize(torch.randn(1, 2, 3, 40), granularity="head")
+    quantize(torch.randn(1, 2, 3, 40), scale=torch.ones(()))
+
+
+def attend_linearly():
+    import torch
+    from attn.torch import linear_attention
+
+    q, k, v = (torch.randn(1, 4, 2, 24, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    linear_attention(q, k, v)[0].sum().backward()
+    with torch.no_grad():
+        linear_attention(q, k, v, initial_state=torch.zeros(1, 2, 24, 24), inplace_final_state=True)
+
+
+OPERATORS = [
+    (append_and_attend, ["attention", "attention", "attention", "cache_append", "merge"]),
+    (merge_with_gradient, ["merge", "merge_bwd"]),
+    (quantize_both_ways, ["quantize", "quantize"]),
+    (attend_linearly, ["linear_attention", "linear_attention", "linear_attention_bwd"]),
+]
+
+
+@pytest.mark.parametrize("call, names", OPERATORS, ids=[call.__name__ for call, _ in OPERATORS])
+def test_operators_for_machines_without_a_compiler(call, names, tmp_path, monkeypatch):
+    """All kernels that calls need are compiled for the further target, also if plans for the host exist."""
+    pytest.importorskip("torch")
+    from attn.artifact import Artifact
+    from attn.torch import compile_for
+
+    monkeypatch.setenv("ATTN_CACHE_DIR", str(tmp_path))
+    call()
+    with compile_for("sm_80"):
+        call()
+    call()
+    artifacts = [Artifact(str(path)) for path in tmp_path.glob("*.so")]
+    assert sorted(artifact.names()[0] for artifact in artifacts if artifact.target == "sm_80") == names
+
+
 def test_f32_follows_the_precision_of_torch(fresh):
     """Kernels of GPUs multiply f32 values as torch's matmuls do, in calls before and after a change."""
     torch = pytest.importorskip("torch")

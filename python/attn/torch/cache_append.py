@@ -7,7 +7,7 @@ Tensors have heads before positions, as for ``torch.ops.attn.attention``.
 """
 
 import functools
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -16,7 +16,17 @@ from attn.artifact import Function
 from attn.builder import CacheAppend
 from attn.compiler import compile
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.kernels import _NAMES, FLOAT8, Binding, Layout, dense_like, describe, find_target, kernel_dtypes
+from attn.torch.kernels import (
+    _NAMES,
+    FLOAT8,
+    Binding,
+    Layout,
+    dense_like,
+    describe,
+    find_for_device,
+    kernel_dtypes,
+    make_plans,
+)
 from attn.torch.ops import _library, is_plain
 
 _library.define(
@@ -176,7 +186,7 @@ def _layouts(given: Arguments) -> List[Layout]:
 
 
 _MAX_PLANS = 1024
-_plans: Dict[Tuple, Binding] = {}
+_plans = make_plans()
 
 
 def _run(*arguments) -> Tuple[Tensor, Tensor]:
@@ -196,7 +206,8 @@ def _run(*arguments) -> Tuple[Tensor, Tensor]:
         check(given)
         if len(_plans) >= _MAX_PLANS:
             _plans.clear()
-        plan = Binding(_find_function(_describe(given), find_target(given.key.device)), inputs, _layouts(given))
+        function = find_for_device(_find_function, given.key.device, _describe(given))
+        plan = Binding(function, inputs, _layouts(given))
         _plans[name] = plan
     results = plan(inputs)
     return results[0] if len(results) == 2 else given.key.new_empty(0), results[-1]

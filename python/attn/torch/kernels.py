@@ -16,7 +16,7 @@ import math
 import operator
 import re
 import warnings
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -671,18 +671,37 @@ def further_targets() -> Tuple[str, ...]:
     return _further_targets
 
 
+# Plans of operators other than attention.
+_other_plans: List[Dict[Tuple, Binding]] = []
+
+
+def make_plans() -> Dict[Tuple, Binding]:
+    """A dictionary for the plans of an operator, which ``compile_for`` empties."""
+    _other_plans.append({})
+    return _other_plans[-1]
+
+
+def find_for_device(find: Callable[..., Function], device: torch.device, description: Any, *options: Any) -> Function:
+    """``find(description, target, *options)`` for the target of a device, and also for further targets."""
+    for target in _further_targets:
+        find(description, target, *options)
+    return find(description, find_target(device), *options)
+
+
 @contextlib.contextmanager
 def compile_for(target: str) -> Iterator[None]:
-    """Lets calls in a ``with`` statement compile their kernels for another target, too.
+    """Lets calls of all operators in a ``with`` statement compile their kernels for another target, too.
 
     Results are those of the tensors' own device. A run of a model on the CPU, with
     small tensors in the dtype of the GPU, so fills the cache for machines that have
-    a GPU and no compiler.
+    a GPU and no compiler. Backward passes in the statement compile their kernels.
     """
     global _further_targets
     before = _further_targets
     # Existing plans have compiled already.
     _forget_plans()
+    for plans in _other_plans:
+        plans.clear()
     _further_targets = (*before, target)
     try:
         yield

@@ -27,9 +27,10 @@ from attn.torch.kernels import (
     _readable,
     dense_like,
     describe,
-    find_target,
+    find_for_device,
     gradient_layout,
     kernel_dtypes,
+    make_plans,
     matmul_precision,
 )
 from attn.torch.ops import _library, refuse_second_derivatives
@@ -174,7 +175,7 @@ def _layouts(given: _Arguments) -> List[Layout]:
 
 
 _MAX_PLANS = 1024
-_plans: Dict[Tuple, Binding] = {}
+_plans = make_plans()
 
 
 def _remember(name: Tuple, binding: Binding) -> Binding:
@@ -227,7 +228,7 @@ def _run(*arguments) -> Tuple[Tensor, Tensor]:
     name = _name(given)
     plan = _plans.get(name)
     if plan is None:
-        function = _find_forward(_describe(given), find_target(given.query.device), _join(given))
+        function = find_for_device(_find_forward, given.query.device, _describe(given), _join(given))
         plan = _remember(name, Binding(function, given.tensors, _layouts(given)))
     out, *states = _call_function(given, plan, given.tensors)
     return out, states[0] if states else out.new_empty(0, dtype=torch.float32)
@@ -240,7 +241,7 @@ def _run_in_place(*arguments) -> Tensor:
     plan = _plans.get(name)
     if plan is None:
         description = dataclasses.replace(_describe(given), in_place=True)
-        function = _find_forward(description, find_target(given.query.device), 0)
+        function = find_for_device(_find_forward, given.query.device, description, 0)
         plan = _remember(name, Binding(function, given.tensors, _layouts(given)[:1]))
     out = plan(given.tensors)[0]
     if not given.initial_state.is_inference():
@@ -263,8 +264,8 @@ def _run_backward(*arguments) -> List[Tensor]:
     if plan is None:
         wanted = tuple(numbers.index(number) for number in gradients)
         ranks = _join(given, gradients)
-        target = find_target(given.query.device)
-        function = _find_backward(_describe(given), target, ranks, wanted, given.is_plain)
+        options = (ranks, wanted, given.is_plain)
+        function = find_for_device(_find_backward, given.query.device, _describe(given), *options)
         made = [] if given.is_plain else _layouts(given)
         made += [gradient_layout(given[number]) for number in gradients]
         plan = _remember(name, Binding(function, inputs, made))

@@ -4,7 +4,7 @@
 """Attention to several sets of keys, merged: ``torch.ops.attn.merge``."""
 
 import functools
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -21,9 +21,10 @@ from attn.torch.kernels import (
     _readable,
     dense_like,
     describe,
-    find_target,
+    find_for_device,
     gradient_layout,
     kernel_dtypes,
+    make_plans,
 )
 from attn.torch.ops import _library, is_plain, refuse_second_derivatives
 
@@ -83,7 +84,7 @@ def _layouts(out: Tensor, lse: Tensor) -> List[Layout]:
 
 
 _MAX_PLANS = 1024
-_plans: Dict[Tuple, Binding] = {}
+_plans = make_plans()
 
 
 def _remember(name: Tuple, binding: Binding) -> Binding:
@@ -108,7 +109,7 @@ def _run(outs: Sequence[Tensor], lses: Sequence[Tensor]) -> Tuple[Tensor, Tensor
     plan = _plans.get(name)
     if plan is None:
         _check(outs, lses)
-        function = _find_function(_describe(outs), find_target(outs[0].device))
+        function = find_for_device(_find_function, outs[0].device, _describe(outs))
         plan = _remember(name, Binding(function, tensors, _layouts(outs[0], lses[0])))
     out, lse = plan(tensors)
     return out, lse
@@ -124,7 +125,7 @@ def _run_backward(
     name = ("backward", *[describe(tensor) for tensor in inputs])
     plan = _plans.get(name)
     if plan is None:
-        function = _find_backward(_describe(outs), find_target(outs[0].device))
+        function = find_for_device(_find_backward, outs[0].device, _describe(outs))
         plan = _remember(name, Binding(function, inputs, [gradient_layout(tensor) for tensor in tensors]))
     made = plan(inputs)
     return made[::2], made[1::2]

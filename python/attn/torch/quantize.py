@@ -4,7 +4,7 @@
 """Tensors of 8 bits with scales: ``torch.ops.attn.quantize``."""
 
 import functools
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,17 @@ from attn.builder import Quantize
 from attn.compiler import compile
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.checks import check_arguments, with_unit_stride
-from attn.torch.kernels import _NAMES, FLOAT8, Binding, Layout, dense_like, describe, find_target, kernel_dtypes
+from attn.torch.kernels import (
+    _NAMES,
+    FLOAT8,
+    Binding,
+    Layout,
+    dense_like,
+    describe,
+    find_for_device,
+    kernel_dtypes,
+    make_plans,
+)
 from attn.torch.ops import _library, is_plain
 
 _library.define(
@@ -137,7 +147,7 @@ def _layouts(x: Tensor, scale: Optional[Tensor], options: _Options) -> List[Layo
 
 
 _MAX_PLANS = 1024
-_plans: Dict[Tuple, Binding] = {}
+_plans = make_plans()
 
 
 def _call(x: Tensor, scale: Optional[Tensor], options: _Options) -> List[Tensor]:
@@ -147,7 +157,7 @@ def _call(x: Tensor, scale: Optional[Tensor], options: _Options) -> List[Tensor]
     plan = _plans.get(name)
     if plan is None:
         _check(x, scale, options)
-        function = _find_function(_describe(x, scale, options), find_target(x.device))
+        function = find_for_device(_find_function, x.device, _describe(x, scale, options))
         if len(_plans) >= _MAX_PLANS:
             _plans.clear()
         plan = _plans[name] = Binding(function, inputs, _layouts(x, scale, options))
