@@ -325,7 +325,7 @@ ERRORS = [
     (lambda: sdpa(X, X, X, out_dtype=E4M3, quantize_dout=quantize), "quantize_dout is for gradients"),
     (
         lambda: sdpa(*[NESTED] * 3, out_dtype=E4M3),
-        "nested tensors go with neither lengths, positions, scales, out_dtype nor return_lse",
+        "nested tensors go with neither lengths, pages, positions, scales, out_dtype nor return_lse",
     ),
     (lambda: sdpa(X, X, X, dropout_p=1.0, out_dtype=E4M3), "dropout_p is 1, with which the output is 0"),
     (lambda: sdpa(*[X.double()] * 3, out_dtype=E4M3), "out_dtype is torch.float8_e4m3fn, which goes with no query of"),

@@ -62,14 +62,13 @@ def check_equal_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
             )
 
 
-def check_pages(pool: Tensor, name: str, table: Any) -> None:
-    """Refuses a page table that is no tensor, and a pool ``[pages, page size, heads, head dim]`` with pages of a size
-    that no kernel takes."""
+def check_pages(pool: Tensor, name: str, table: Any, name_of_table: str = "block_table", dim: int = 1) -> None:
+    """Refuses a page table that is no tensor, and a pool of pages whose size, of dimension ``dim``, no kernel takes."""
     if not isinstance(table, Tensor):
-        raise AttnError(f"block_table is a {type(table).__name__}; pass a tensor [batch, pages of an entry]")
-    if pool.shape[1] not in PAGE_SIZES:
+        raise AttnError(f"{name_of_table} is a {type(table).__name__}; pass a tensor [batch, pages of an entry]")
+    if pool.shape[dim] not in PAGE_SIZES:
         raise UnsupportedError(
-            f"{name} has pages of {pool.shape[1]} positions; they must have {', '.join(map(str, PAGE_SIZES))}"
+            f"{name} has pages of {pool.shape[dim]} positions; they must have {', '.join(map(str, PAGE_SIZES))}"
         )
 
 

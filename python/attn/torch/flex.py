@@ -24,6 +24,7 @@ from attn.torch.checks import check_arguments, check_equal_heads, convert_by_aut
 from attn.torch.evaluate import Pairs, checks_reads, evaluate_pairs
 from attn.torch.graphs import GraphOperators, bind
 from attn.torch.kernels import Kind, find_clauses, find_recent_plan, read_mask
+from attn.torch.key_clauses import count_keys, find_key_clauses
 from attn.torch.ops import AnyPlan, attend, is_observed, make_block_mask, run_recent, with_block_mask
 from attn.torch.block_masks import PrecomputedBlockMask
 from attn.trace import BOOL, F32, INDEX, Array, Row, Scalar, Tracer
@@ -707,14 +708,11 @@ def _check_kind(block_mask: Blocks) -> None:
         raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass a BlockMask or a mask_mod")
 
 
-def _check_lengths(block_mask: Blocks, query: Tensor, key: Tensor, num_shards: Tuple[int, int]) -> None:
-    if not isinstance(block_mask, BlockMask):
-        return
-    lengths = (query.shape[2] * num_shards[0], key.shape[2] * num_shards[1])
-    if tuple(block_mask.seq_lengths) != lengths:
+def _check_lengths(block_mask: Blocks, queries: int, keys: int) -> None:
+    if isinstance(block_mask, BlockMask) and tuple(block_mask.seq_lengths) != (queries, keys):
         raise AttnError(
             f"block_mask was made for {block_mask.seq_lengths[0]} queries and {block_mask.seq_lengths[1]} keys, and "
-            f"there are {lengths[0]} and {lengths[1]}; make it again for these"
+            f"there are {queries} and {keys}; make it again for these"
         )
 
 
@@ -731,6 +729,7 @@ def prepare(
     in_graph: bool = False,
     functions: Optional[_Functions] = None,
     num_shards: Tuple[int, int] = (1, 1),
+    page_table: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor, Tensor, List[Tensor], Kind]:
     """Query, key and value for each batch entry, the tensors that functions read, and the kind of attention. In a graph
     functions are traced later. ``functions`` are given where they have been read. The query and the keys are one of
@@ -748,10 +747,10 @@ def prepare(
         )
     # A dropout of 1 drops all probabilities: the output becomes 0 afterwards.
     dropout_p = 0.0 if dropout_p == 1 else dropout_p
-    if key.shape[0] == 1 and query.shape[0] > 1:
+    if key.shape[0] == 1 and query.shape[0] > 1 and page_table is None:
         key, value = key.expand(query.shape[0], -1, -1, -1), value.expand(query.shape[0], -1, -1, -1)
     _check_kind(block_mask)
-    _check_lengths(block_mask, query, key, num_shards)
+    _check_lengths(block_mask, query.shape[2] * num_shards[0], count_keys(key, page_table) * num_shards[1])
     if in_graph:
         mask, reads = read_mask(block_mask, "block_mask") if isinstance(block_mask, Mask) else ("", ())
         return query, key, value, list(reads), Kind(mask, "", "", scale, dropout_p, len(reads))
@@ -810,6 +809,7 @@ def flex_attention(
     identity: Optional[Tensor] = None,
     query_lengths: Optional[Tensor] = None,
     key_lengths: Optional[Tensor] = None,
+    page_table: Optional[Tensor] = None,
     deterministic: bool = False,
 ) -> Union[Tensor, Tuple[Tensor, Tensor], Tuple[Tensor, AuxOutput]]:
     """Computes what ``torch.nn.attention.flex_attention.flex_attention`` does.
@@ -819,7 +819,8 @@ def flex_attention(
     a ``mask_mod`` itself, or one of ``attn.masks``. Of a ``BlockMask`` usually only the ``mask_mod`` is used: the
     compiler finds the blocks that it leaves out. If the blocks differ from the function, pairs attend as in kernels
     that torch compiles: all pairs of full blocks, and the pairs of partial blocks that the function keeps. Dropout,
-    sinks, head map, identity, lengths and ``deterministic``, which torch's function does not have, are as in ``sdpa``.
+    sinks, head map, identity, lengths, ``page_table`` and ``deterministic``, which torch's function does not have, are
+    as in ``sdpa``.
 
     If the blocks depend on data, each call computes the block mask first. Calls with one ``BlockMask`` do so once, as
     long as torch changes none of the tensors that it reads. ``precomputed_block_mask`` is the result of
@@ -841,7 +842,9 @@ def flex_attention(
     precomputed_mask = (
         block_mask if precomputed_block_mask is None and isinstance(block_mask, BlockMask) else precomputed_block_mask
     )
-    has_options = deterministic or not sinks is head_map is identity is query_lengths is key_lengths is None
+    has_options = deterministic or not (
+        sinks is head_map is identity is query_lengths is key_lengths is page_table is None
+    )
     name = functions = None
     if not (has_options or is_observed()) and isinstance(query, Tensor):
         functions = _read_functions(score_mod, block_mask, query.device)
@@ -863,10 +866,18 @@ def flex_attention(
     original = (query, key, value)
     query, key, value, captures, kind = prepare(
         query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, head_map is not None, in_graph,
-        functions,
+        functions, page_table=page_table,
     )  # fmt: skip
     if has_options:
-        clauses, operands = find_clauses(query, key, sinks, head_map, identity, query_lengths, key_lengths)
+        of_keys = find_key_clauses(
+            query, key, value, page_table, key_lengths,
+            {"query_lengths": query_lengths, "identity": identity, "dropout_p": kind.dropout_p or None},
+            (sinks, *captures), has_unknown=in_graph,
+        )  # fmt: skip
+        lengths = (query_lengths, key_lengths) if of_keys is None else (None, None)
+        clauses, operands = find_clauses(query, key, sinks, head_map, identity, *lengths)
+        if of_keys is not None:
+            clauses, operands = f"{clauses} {of_keys[0]}".strip(), [*operands, *of_keys[1]]
         if clauses and precomputed_block_mask is not None:
             raise AttnError(
                 "precomputed_block_mask was made without sinks, head_map, identity and lengths; leave it out in calls "

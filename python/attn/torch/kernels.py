@@ -54,8 +54,9 @@ CLAUSES = {
 NUM_POSITIONS = 6
 #: The clauses of sequences of different lengths.
 SEQUENCES = ("packed", "padded", "packed_queries")
-#: Numbers of queries of calls with a KV cache that have kernels of their own.
-FEW_QUERIES = (1, 2, 4, 8, 16, 32, 64)
+#: The most queries behind other keys, as in decoding, for each number of which there is a kernel. One kernel takes any
+#: number of more queries.
+MAX_FEW_QUERIES = 64
 
 
 class Kind(NamedTuple):
@@ -768,10 +769,11 @@ class Plan:
 
     def __init__(self, kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]):
         description = describe_attention(kind, mode.with_lse, query, key, value, captures)
-        # As in decoding, which has kernels of its own.
-        is_few = query.shape[2] == 1 or (description.key_lengths and query.shape[2] in FEW_QUERIES)
-        if is_few and mode.gradients is None and not kind.sequences:
-            description = dataclasses.replace(description, queries=query.shape[2])
+        queries = query.shape[2]
+        # The compiler packs heads and splits keys if it knows that there are few queries.
+        is_behind_keys = queries == 1 or description.key_lengths or queries < key.shape[2]
+        if is_behind_keys and 1 <= queries <= MAX_FEW_QUERIES and mode.gradients is None and not kind.sequences:
+            description = dataclasses.replace(description, queries=queries)
         for number in range(kind.first_capture, len(captures)):
             # Every pair reads it.
             if captures[number].numel() == 0 and query.numel() != 0 and key.shape[2] != 0:

@@ -29,6 +29,7 @@ from attn.torch.kernels import (
     read_mask,
     remember_plan,
 )
+from attn.torch.key_clauses import count_keys, find_key_clauses
 from attn.torch.ops import draw_row, is_observed, is_plain, refuse_float8_gradients, run_plan, run_recent
 from attn.torch.rounded_output import Output, attend_rounded, check_output
 from attn.torch.straight_through import QuantizeGradient, Sources, attend_scaled, move_sources
@@ -161,7 +162,7 @@ def _broadcast(
     return _expand(query, batch, query_heads), _expand(key, batch, key_heads), _expand(value, batch, value_heads)
 
 
-def _check_mask(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+def _check_mask(attn_mask: Tensor, query: Tensor, keys: int) -> Tensor:
     """The mask with four dimensions."""
     if attn_mask.device != query.device:
         raise AttnError(
@@ -174,7 +175,7 @@ def _check_mask(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
             f"attn_mask has the dtype {attn_mask.dtype}; it must be torch.bool, that of "
             f"{'the output' if query.dtype in FLOAT8 else 'query'} ({wanted}) or torch.float32"
         )
-    sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    sizes = (query.shape[0], query.shape[1], query.shape[2], keys)
     if attn_mask.dim() > 4 or any(
         size not in (1, expected) for size, expected in zip(reversed(attn_mask.shape), reversed(sizes))
     ):
@@ -214,13 +215,17 @@ def _check_shard(
     identity: Optional[Tensor],
     query_lengths: Optional[Tensor],
     key_lengths: Optional[Tensor],
+    page_table: Optional[Tensor],
 ) -> None:
     """Refuses arguments that have no meaning for a shard."""
     if attn_mask is not None:
         raise UnsupportedError("attn_mask is a tensor, which positions do not go with; pass one of attn.masks")
     if reads:
         raise UnsupportedError("the mask reads tensors, which positions do not go with; pass one of positions alone")
-    for name, tensor in (("identity", identity), ("query_lengths", query_lengths), ("key_lengths", key_lengths)):
+    for name, tensor in (
+        ("identity", identity), ("query_lengths", query_lengths), ("key_lengths", key_lengths),
+        ("page_table", page_table),
+    ):  # fmt: skip
         if tensor is not None:
             raise UnsupportedError(f"{name} and positions do not go together; leave one out")
 
@@ -253,6 +258,7 @@ def sdpa(
     identity: Optional[Tensor] = None,
     query_lengths: Optional[Tensor] = None,
     key_lengths: Optional[Tensor] = None,
+    page_table: Optional[Tensor] = None,
     positions: Optional[Tensor] = None,
     state: Optional[Tuple[Tensor, Tensor]] = None,
     q_descale: Optional[Tensor] = None,
@@ -288,7 +294,11 @@ def sdpa(
     - ``identity``, for each query head the weight of the identity matrix (SoftPAG), which is mixed
       with the probabilities;
     - ``query_lengths`` and ``key_lengths`` (``torch.int32``), the number of positions of each batch entry
-      that count: masks see these lengths, and outputs and gradients of other positions are 0;
+      that count: masks see these lengths, and outputs and gradients of other positions are 0. With up to 64 queries,
+      ``key_lengths`` alone and no gradients, kernels split the keys of each entry, as in decoding;
+    - ``page_table`` (``[batch, pages of an entry]``, ``torch.int32``): key and value are pages ``[pages, key heads,
+      page size, head dim]`` of 16, 32, 64, 128 or 256 positions, and key ``j`` of entry ``b`` is row ``j % page size``
+      of page ``page_table[b, j // page size]``. ``key_lengths`` are all by default. There are no gradients;
     - ``positions`` (``torch.int32``), six numbers that make the tensors a shard of a larger attention: the positions
       there of the first query and the first key, the numbers of the first batch entry and the first query head, and how
       many queries and keys there are. Named masks and dropout see the positions and lengths of the larger attention;
@@ -330,7 +340,7 @@ def sdpa(
             raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass one of attn.masks")
         named, captures = read_mask(block_mask, argument)
     if positions is not None:
-        _check_shard(attn_mask, len(captures), identity, query_lengths, key_lengths)
+        _check_shard(attn_mask, len(captures), identity, query_lengths, key_lengths, page_table)
     if state is not None:
         _check_state(query, dropout_p, identity)
     output = None
@@ -340,8 +350,9 @@ def sdpa(
     if _is_dynamo_compiling() and not (isinstance(query, Tensor) and query.is_nested):
         return _attend_in_graph(
             query, key, value, attn_mask, captures, named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-            head_map, identity, query_lengths, key_lengths, positions, state, (q_descale, k_descale, v_descale),
-            straight_through, quantize_dout, return_lse, deterministic, None if output is None else tuple(output),
+            head_map, identity, query_lengths, key_lengths, page_table, positions, state,
+            (q_descale, k_descale, v_descale), straight_through, quantize_dout, return_lse, deterministic,
+            None if output is None else tuple(output),
         )  # fmt: skip
     reads = len(captures)
     if attn_mask is not None:
@@ -349,7 +360,7 @@ def sdpa(
     call = None
     has_options = (
         return_lse or deterministic or not (
-            sinks is head_map is identity is query_lengths is key_lengths is positions is state is None
+            sinks is head_map is identity is query_lengths is key_lengths is page_table is positions is state is None
             and q_descale is k_descale is v_descale is straight_through is quantize_dout is output is None
         )
     )
@@ -399,12 +410,12 @@ def sdpa(
                 "attn_mask is a tensor, which has no meaning for sequences of different lengths; pass one of attn.masks"
             )
         if return_lse or not (
-            query_lengths is key_lengths is positions is None
+            query_lengths is key_lengths is page_table is positions is None
             and q_descale is k_descale is v_descale is straight_through is quantize_dout is output is None
         ):
             raise UnsupportedError(
-                "nested tensors go with neither lengths, positions, scales, out_dtype nor return_lse; call varlen_attn "
-                "with their values()"
+                "nested tensors go with neither lengths, pages, positions, scales, out_dtype nor return_lse; call "
+                "varlen_attn with their values()"
             )
         return _attend_jagged(
             query, key, value, is_causal, block_mask, scale=scale, enable_gqa=enable_gqa, dropout_p=dropout_p,
@@ -412,8 +423,8 @@ def sdpa(
         )  # fmt: skip
     return _attend(
         query, key, value, attn_mask, captures[:reads], named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-        head_map, identity, query_lengths, key_lengths, positions, state, (q_descale, k_descale, v_descale),
-        straight_through, quantize_dout, return_lse, deterministic, output, call,
+        head_map, identity, query_lengths, key_lengths, page_table, positions, state,
+        (q_descale, k_descale, v_descale), straight_through, quantize_dout, return_lse, deterministic, output, call,
     )  # fmt: skip
 
 
@@ -434,6 +445,7 @@ def _attend(
     identity: Optional[Tensor],
     query_lengths: Optional[Tensor],
     key_lengths: Optional[Tensor],
+    page_table: Optional[Tensor],
     positions: Optional[Tensor],
     state: Optional[Tuple[Tensor, Tensor]],
     descales: Tuple[Optional[Tensor], ...],
@@ -481,20 +493,34 @@ def _attend(
     query, key, value = (
         with_unit_stride(tensor, name) for tensor, name in ((query, "query"), (key, "key"), (value, "value"))
     )
-    if not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
+    if page_table is not None:
+        if original[0].dim() != 4:
+            raise UnsupportedError(f"query has {original[0].dim()} dimensions, and needs 4 with page_table")
+        if not enable_gqa and head_map is None:
+            check_equal_heads(query, key, value)
+    elif not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
         query, key, value = _broadcast(query, key, value, enable_gqa, head_map is not None)
     shapes = (query.shape, key.shape, value.shape)
     straight_through = move_sources(
         straight_through, original, lambda source, number: _move_source(source, shapes[number], batch, enable_gqa)
     )
+    of_keys = find_key_clauses(
+        query, key, value, page_table, key_lengths,
+        {"query_lengths": query_lengths, "identity": identity, "dropout_p": dropout_p or None,
+         "straight_through": straight_through},
+        (attn_mask, sinks, *(state or ()), *descales),
+    )  # fmt: skip
+    lengths = (query_lengths, key_lengths) if of_keys is None else (None, None)
     clauses, operands = find_clauses(
-        query, key, sinks, head_map, identity, query_lengths, key_lengths, positions=positions, state=state
+        query, key, sinks, head_map, identity, *lengths, positions=positions, state=state
     )
+    if of_keys is not None:
+        clauses, operands = f"{clauses} {of_keys[0]}".strip(), [*operands, *of_keys[1]]
     read = tuple([with_unit_stride(tensor, "a tensor that the mask reads") for tensor in captures])
     read = (*read, *operands)
     mask_type = None
     if attn_mask is not None:
-        attn_mask = _check_mask(attn_mask, query, key)
+        attn_mask = _check_mask(attn_mask, query, count_keys(key, page_table))
         read, mask_type = (*read, attn_mask), capture_type(attn_mask)
     # Numbers of compilers of torch are no keys of caches.
     make_kind = _make_kind.__wrapped__ if is_observed() else _make_kind
