@@ -50,6 +50,7 @@ class Case(typing.NamedTuple):
     dim: int = DIM
     window: int = -1
     softcap: float = 0.0
+    sinks: bool = False
 
 
 def make_cases():
@@ -60,7 +61,8 @@ def make_cases():
     cases += [Case("decode", "b32_s32768_h64_1_d256", (1,) * 32, (32768,) * 32, None, (64, 1), 256),
               Case("decode", "b1_s1024", (1,), (1024,), None),
               Case("decode", "b16_s8192_window1024", (1,) * 16, (8192,) * 16, None, window=1024),
-              Case("decode", "b16_s8192_softcap", (1,) * 16, (8192,) * 16, None, softcap=30.0)]
+              Case("decode", "b16_s8192_softcap", (1,) * 16, (8192,) * 16, None, softcap=30.0),
+              Case("decode", "b16_s8192_sinks", (1,) * 16, (8192,) * 16, None, sinks=True)]
     cases += [Case("paged", f"b{b}_s{s}_page{page}", (1,) * b, (s,) * b, page)
               for b, s in shapes for page in (0, 64, 16)]
     rng = random.Random(0)
@@ -87,6 +89,8 @@ class Inputs:
         self.is_packed = len(set(case.queries)) > 1 or case.suite == "prefill"
         shape = (sum(case.queries),) if self.is_packed else (batch, case.queries[0])
         self.q = make(*shape, heads, case.dim)
+        # As large as the log-sum-exp of the scores: a wrong sink is seen.
+        self.sinks = math.log(longest) + make(heads) if case.sinks else None
         self.lengths = torch.tensor(case.keys, dtype=torch.int32, device=harness.DEVICE)
         self.bounds = torch.tensor((0, *case.queries), device=harness.DEVICE).cumsum(0).int()
         self.table = None
@@ -110,7 +114,8 @@ class Inputs:
     def options(self):
         """Arguments of functions with the names of flash-attn."""
         window = (self.case.window, 0) if self.case.window >= 0 else (-1, -1)
-        return {"causal": True, "window_size": window, "softcap": self.case.softcap}
+        sinks = {"s_aux": self.sinks} if self.case.sinks else {}
+        return {"causal": True, "window_size": window, "softcap": self.case.softcap, **sinks}
 
     def get_error(self, out, count=8):
         """The relative error of some rows against float64."""
@@ -130,7 +135,11 @@ class Inputs:
             scores = k @ queries[row, head].double() / math.sqrt(case.dim)
             if case.softcap:
                 scores = case.softcap * torch.tanh(scores / case.softcap)
-            expected.append(scores.softmax(0) @ v)
+            if case.sinks:
+                logits = torch.cat((scores, self.sinks[head : head + 1].double()))
+                expected.append(logits.softmax(0)[:-1] @ v)
+            else:
+                expected.append(scores.softmax(0) @ v)
             actual.append(out[row, head].double())
         expected, actual = torch.stack(expected), torch.stack(actual)
         error = ((actual - expected).norm() / expected.norm()).item()
@@ -170,7 +179,7 @@ def prepare_flashinfer(inputs):
     import flashinfer
 
     torch, case = inputs.torch, inputs.case
-    if case.page not in (16, 64) or (case.window >= 0 and inputs.is_packed):
+    if case.page not in (16, 64) or (case.window >= 0 and inputs.is_packed) or case.sinks:
         return None
     workspace = torch.empty(256 << 20, dtype=torch.uint8, device=harness.DEVICE)
     pages = [-(-length // case.page) for length in case.keys]
@@ -197,7 +206,7 @@ def prepare_cudnn(inputs):
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     case = inputs.case
-    if case.page is not None or case.window >= 0 or case.softcap or case.queries[0] != 1:
+    if case.page is not None or case.window >= 0 or case.softcap or case.sinks or case.queries[0] != 1:
         return None
     q, k, v = (x.transpose(1, 2) for x in (inputs.q, inputs.k, inputs.v))
 

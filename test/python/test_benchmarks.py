@@ -249,6 +249,7 @@ def test_serving(monkeypatch, tmp_path, capsys):
     cases = [
         serving.Case("decode", "tiny", (1, 1), (40, 40), None, heads, dim),
         serving.Case("decode", "window", (3, 3), (40, 40), 0, heads, dim, window=8, softcap=2.0),
+        serving.Case("decode", "sinks", (1, 1), (40, 40), None, heads, dim, sinks=True),
         serving.Case("ragged", "pages", (1, 1, 1), (33, 1, 70), 16, heads, dim),
         serving.Case("prefill", "mixed", (5, 1, 1), (40, 33, 1), 16, heads, dim),
     ]
@@ -261,8 +262,8 @@ def test_serving(monkeypatch, tmp_path, capsys):
     assert serving.main(["--peers=none", "--repeats=1", f"--out={out}"]) == 0, capsys.readouterr().out
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     found = [(row["mode"], row["case"], row["op"]) for row in rows]
-    assert found[:4] == [(case.suite, case.name, "attn") for case in cases]
-    assert {op for mode, _, op in found[4:]} == {"append", "attention", "append_attention", "attn", "unshared"}
+    assert found[: len(cases)] == [(case.suite, case.name, "attn") for case in cases]
+    assert {op for mode, _, op in found[len(cases) :]} == {"append", "attention", "append_attention", "attn", "unshared"}
     assert all(row["error"] < harness.MAX_ERROR for row in rows if "error" in row)
     with pytest.raises(SystemExit, match="unknown suite 'x'"):
         serving.main(["--suites=x"])

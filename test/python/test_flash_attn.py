@@ -117,7 +117,7 @@ def test_refusals():
         flash_attn_varlen_func(q[0], k[0], k[0], bounds, bounds.long())
     with pytest.raises(attn.AttnError, match="cu_seqlens_k is None"):
         flash_attn_varlen_func(q[0], k[0], k[0], bounds)
-    with pytest.raises(attn.UnsupportedError, match="seqused_k is given without block_table"):
+    with pytest.raises(attn.UnsupportedError, match="seqused_k is given with cu_seqlens_k and without block_table"):
         flash_attn_varlen_func(q[0], k[0], k[0], bounds, bounds, seqused_k=bounds)
 
 
@@ -227,7 +227,7 @@ PAGE_REFUSALS = [
     (dict(k=torch.zeros(5, HKV, D)), "k has 3 dimensions, expected 4 with block_table"),
     (dict(k=torch.zeros(5, 24, HKV, D)), "k has pages of 24 positions; they must have 16, 32"),
     (dict(q=torch.zeros(4, H, D, requires_grad=True)), "q requires a gradient"),
-    (dict(dropout_p=0.5), "dropout_p is 0.5, which attention to pages does not have"),
+    (dict(dropout_p=0.5), "dropout_p is 0.5, which attention with a KV cache does not have"),
 ]
 
 

@@ -17,6 +17,12 @@ device that the tensors are on: a GPU, or the host.
 
 from attn.torch.context_parallel import context_parallel, shard_sequence, unshard_sequence
 from attn.torch.flash_attn import flash_attn_func, flash_attn_varlen_func
+from attn.torch.flash_packed import (
+    flash_attn_kvpacked_func,
+    flash_attn_qkvpacked_func,
+    flash_attn_varlen_kvpacked_func,
+    flash_attn_varlen_qkvpacked_func,
+)
 from attn.torch.flex import Pairs, Traced, debug_pairs, flex_attention, create_block_mask, trace
 from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
@@ -48,7 +54,11 @@ __all__ = [
     "debug_pairs",
     "debug_sdpa",
     "flash_attn_func",
+    "flash_attn_kvpacked_func",
+    "flash_attn_qkvpacked_func",
     "flash_attn_varlen_func",
+    "flash_attn_varlen_kvpacked_func",
+    "flash_attn_varlen_qkvpacked_func",
     "flash_attn_with_kvcache",
     "flash_attn_with_shared_prefix",
     "flex_attention",

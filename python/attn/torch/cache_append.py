@@ -213,17 +213,22 @@ def _run(*arguments) -> Tuple[Tensor, Tensor]:
     return results[0] if len(results) == 2 else given.key.new_empty(0), results[-1]
 
 
+def rotate_pairs(rows: Tensor, cos: Tensor, sin: Tensor, is_interleaved: bool) -> Tensor:
+    """Rows ``[..., head dim]`` whose first elements are rotated by angles ``[..., rotated elements / 2]``."""
+    half = cos.shape[-1]
+    rotated, rest = rows[..., : 2 * half], rows[..., 2 * half :]
+    pairs = rotated.unflatten(-1, (half, 2)) if is_interleaved else rotated.unflatten(-1, (2, half)).mT
+    a, b = pairs.unbind(-1)
+    pairs = torch.stack((a * cos - b * sin, b * cos + a * sin), -1)
+    return torch.cat(((pairs if is_interleaved else pairs.mT).flatten(-2).to(rows.dtype), rest), -1)
+
+
 def _rotate(rows: Tensor, positions: Tensor, given: Arguments) -> Tensor:
     """Rows `[batch, heads, rows, head dim]` at positions `[batch, rows]`."""
     if given.cos is None or given.sin is None:
         return rows
     cos, sin = (table.to(rows.dtype)[positions][:, None] for table in (given.cos, given.sin))
-    half = given.cos.shape[1]
-    rotated, rest = rows[..., : 2 * half], rows[..., 2 * half :]
-    pairs = rotated.unflatten(-1, (half, 2)) if given.interleaved else rotated.unflatten(-1, (2, half)).mT
-    a, b = pairs.unbind(-1)
-    pairs = torch.stack((a * cos - b * sin, b * cos + a * sin), -1)
-    return torch.cat(((pairs if given.interleaved else pairs.mT).flatten(-2), rest), -1)
+    return rotate_pairs(rows, cos, sin, given.interleaved)
 
 
 def _evaluate(given: Arguments) -> Tuple[Tensor, Tensor]:

@@ -79,11 +79,14 @@ def descale(
     key: Tensor,
     value: Tensor,
     descales: Sequence[Optional[Tensor]],
+    batch: Optional[int] = None,
 ) -> Tuple[Kind, List[Tensor]]:
     """A kind of attention, and its captures, with the given scales of query, key and value ``[batch, heads, positions,
-    head dim]``, or pages of keys and values. ``score_mod`` sees the scores of the values that elements stand for."""
+    head dim]``, or pages of keys and values. ``score_mod`` sees the scores of the values that elements stand for.
+    ``batch`` is the number of sequences, if their queries are packed."""
+    batch = query.shape[0] if batch is None else batch
     given = {
-        name: check_descale(name, scale, tensor, query.shape[0], heads.shape[1])
+        name: check_descale(name, scale, tensor, batch, heads.shape[1])
         for name, scale, tensor, heads in zip(NAMES, descales, (query, key, value), (key, key, value))
         if scale is not None
     }

@@ -4,16 +4,19 @@
 """``flash_attn_func`` and ``flash_attn_varlen_func`` of the package flash-attn."""
 
 import math
-from typing import Dict, List, Optional, Tuple, Union
+from typing import List, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.alibi import check_slopes, write_score_mod
-from attn.torch.checks import check_arguments, check_pages, drop_all, refuse_gradients, with_unit_stride
-from attn.torch.kernels import Kind
-from attn.torch.ops import attend
+from attn.torch.checks import check_arguments, drop_all, refuse_gradients, with_unit_stride
+from attn.torch.descale import NAMES
+from attn.torch.flash_arguments import check_entries, find_sinks, refuse_qv
+from attn.torch.kernels import Kind, find_clauses
+from attn.torch.key_clauses import find_key_clauses
+from attn.torch.kv_cache import KVCache, attend_to_cache
 from attn.torch.rounded_output import attend_rounded, check_output
 from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.torch.straight_through import QuantizeGradient, Sources, attend_scaled, move_sources
@@ -61,6 +64,12 @@ def flash_attn_func(
     out_dtype: Optional[torch.dtype] = None,
     out_scale: Optional[Tensor] = None,
     return_amax: bool = False,
+    attention_chunk: int = 0,
+    s_aux: Optional[Tensor] = None,
+    qv: Optional[Tensor] = None,
+    num_splits: int = 0,
+    pack_gqa: Optional[bool] = None,
+    sm_margin: int = 0,
 ) -> Result:
     """Computes what ``flash_attn_func`` of the package flash-attn does: attention of queries
     ``[batch, queries, heads, head dim]`` with keys and values ``[batch, keys, key heads, head dim]``.
@@ -74,17 +83,20 @@ def flash_attn_func(
     last query at the last key. ``softcap`` keeps scaled scores below a number, 0 for none. ``alibi_slopes``
     (``[heads]`` or ``[batch, heads]``) times the distance of query and key is subtracted from scores. With
     ``return_attn_probs`` the results are the output, the log-sum-exp ``[batch, heads, queries]``, and None in the place
-    of probabilities, which kernels do not store.
+    of probabilities, which kernels do not store. ``attention_chunk``, ``s_aux``, which has a gradient, ``num_splits``,
+    ``pack_gqa``, ``sm_margin`` and ``qv`` are as in ``flash_attn_with_kvcache``.
     """
+    refuse_qv(qv)
     _check(4, softmax_scale, dropout_p, softcap, q=q, k=k, v=v)
-    captures: List[Tensor] = []
+    clauses, captures = find_sinks(s_aux, q.shape[2])
     shift = None
     if alibi_slopes is not None:
         check_slopes(alibi_slopes, q.shape[0], q.shape[2])
         shift = torch.full((q.shape[0],), k.shape[1] - q.shape[1], dtype=torch.int32, device=q.device)
-        captures = [alibi_slopes, shift]
+        captures += [alibi_slopes, shift]
     score_mod = write_score_mod(softcap, alibi_slopes, shift)
-    kind = _make_kind(write_flash_mask(causal, window_size), softmax_scale, score_mod, dropout_p, deterministic)
+    mask = write_flash_mask(causal, window_size, attention_chunk)
+    kind = _make_kind(mask, softmax_scale, score_mod, dropout_p, deterministic, clauses)
     query, key, value = (with_unit_stride(x, name).transpose(1, 2) for x, name in ((q, "q"), (k, "k"), (v, "v")))
     sources = move_sources(straight_through, (q, k, v), lambda source, _: source.transpose(1, 2))
     descales = (q_descale, k_descale, v_descale)
@@ -102,59 +114,88 @@ def flash_attn_func(
     return (out, lse, None) if return_attn_probs and lse is not None else out
 
 
-def _check_entries(tensors: Dict[str, Tensor]) -> List[Tensor]:
-    """Tensors of boundaries or lengths with a stride of 1."""
-    for name, tensor in tensors.items():
-        if tensor.dtype != torch.int32 or tensor.dim() != 1:
-            raise AttnError(f"{name} is {tensor.dtype} of {tensor.dim()} dimensions, expected torch.int32 of one")
-    return [with_unit_stride(tensor, name) for name, tensor in tensors.items()]
-
-
-def _find_lengths(cu_seqlens_q: Tensor, cu_seqlens_k: Optional[Tensor], seqused_k: Optional[Tensor]) -> Tensor:
-    """The number of keys of each sequence in pages."""
+def _find_lengths(
+    cu_seqlens_q: Tensor, cu_seqlens_k: Optional[Tensor], seqused_k: Optional[Tensor], is_paged: bool
+) -> Optional[Tensor]:
+    """The number of keys of each sequence in a cache; None for all."""
     if seqused_k is not None:
-        return _check_entries({"cu_seqlens_q": cu_seqlens_q, "seqused_k": seqused_k})[1]
-    if cu_seqlens_k is None:
+        return check_entries({"cu_seqlens_q": cu_seqlens_q, "seqused_k": seqused_k})[1]
+    if cu_seqlens_k is not None:
+        return check_entries({"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k})[1].diff()
+    if is_paged:
         raise AttnError("cu_seqlens_k and seqused_k are None; give one of them, for the numbers of keys")
-    return _check_entries({"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k})[1].diff()
+    check_entries({"cu_seqlens_q": cu_seqlens_q})
+    return None
 
 
-def _attend_to_pages(
+def _attend_packed(
     q: Tensor,
     k: Tensor,
     v: Tensor,
     cu_seqlens_q: Tensor,
-    lengths: Tensor,
-    table: Tensor,
+    lengths: Optional[Tensor],
+    table: Optional[Tensor],
     dropout_p: float,
-    scale: Optional[float],
-    mask: str,
-    softcap: float,
-    alibi_slopes: Optional[Tensor],
-    with_lse: bool,
+    options: Tuple,
 ) -> Result:
-    """Attention of packed queries to the pages of their sequences."""
+    """Attention of packed queries to a KV cache, contiguous or in pages. ``options`` are arguments of
+    ``attend_to_cache`` from the mask on, the sinks and the scales."""
     pools = {"k": k, "v": v}
     if dropout_p:
-        raise UnsupportedError(f"dropout_p is {dropout_p}, which attention to pages does not have")
+        raise UnsupportedError(f"dropout_p is {dropout_p}, which attention with a KV cache does not have")
     for name, tensor in pools.items():
         if tensor.dim() != 4:
-            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 4 with block_table")
-    check_pages(k, "k", table)
+            wanted = "4" if table is None else "4 with block_table"
+            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected {wanted}")
     refuse_gradients(q=q, **pools)
-    captures = [with_unit_stride(x, name) for name, x in (("cu_seqlens_q", cu_seqlens_q), ("block_table", table))]
-    captures.insert(1, lengths)
+    cache = KVCache(k, v, lengths, table, "k").fill_lengths(q, cu_seqlens_q.shape[0] - 1)
+    *options, sinks, descales = options
+    out, lse = attend_to_cache(q, cache, cu_seqlens_q, *options, sinks=sinks, descales=descales)
+    return (out, lse, None) if lse is not None else out
+
+
+def _attend_padded(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    lengths: Tuple[Optional[Tensor], Optional[Tensor]],
+    kind: Kind,
+    softcap: float,
+    alibi_slopes: Optional[Tensor],
+    sinks: Optional[Tensor],
+    with_lse: bool,
+    descales: Tuple[Optional[Tensor], ...],
+    sources: Tuple[Optional[Sources], Optional[QuantizeGradient]],
+) -> Result:
+    """Attention of batch entries ``[batch, positions, heads, head dim]``, of whose positions the first ones count."""
+    query, key, value = (with_unit_stride(x, name).transpose(1, 2) for x, name in ((q, "q"), (k, "k"), (v, "v")))
+    clause, operands = find_sinks(sinks, q.shape[2])
+    given = {f"seqused_{side}": used for side, used in zip("qk", lengths) if used is not None}
+    for name, used in given.items():
+        check_entries({name: used})
+        if used.shape[0] != q.shape[0]:
+            raise AttnError(f"{name} has the shape {tuple(used.shape)}, expected ({q.shape[0]},)")
+    others = {"seqused_q": lengths[0], "straight_through": sources[0], "dropout_p": kind.dropout_p or None}
+    of_keys = find_key_clauses(query, key, value, None, lengths[1], others, (sinks, *descales))
+    if of_keys is None:
+        of_keys = find_clauses(query, key, None, None, None, *lengths)
+    clauses, captures = " ".join(filter(None, (clause, of_keys[0]))), [*operands, *of_keys[1]]
     shift = None
     if alibi_slopes is not None:
-        check_slopes(alibi_slopes, lengths.shape[0], q.shape[1])
-        shift = lengths - cu_seqlens_q.diff()
+        check_slopes(alibi_slopes, q.shape[0], q.shape[2])
+        queries, keys = (
+            torch.full((q.shape[0],), x.shape[1], dtype=torch.int32, device=q.device) if used is None else used
+            for used, x in zip(lengths, (q, k))
+        )
+        shift = keys - queries
         captures += [alibi_slopes, shift]
-    score_mod = write_score_mod(softcap, alibi_slopes, shift)
-    kind = _make_kind(mask, scale, score_mod, 0.0, False, "packed_queries page_table")
-    key, value = (with_unit_stride(x, name).transpose(1, 2) for name, x in pools.items())
-    out, lse = attend(with_unit_stride(q, "q").transpose(0, 1)[None], key, value, captures, kind, with_lse)
-    out = out[0].transpose(0, 1)
-    return (out, lse[0], None) if with_lse and lse is not None else out
+    kind = kind._replace(clauses=clauses, score_mod=write_score_mod(softcap, alibi_slopes, shift))
+    straight_through = move_sources(sources[0], (q, k, v), lambda source, _: source.transpose(1, 2))
+    out, lse = attend_scaled(
+        query, key, value, captures, kind, with_lse, descales, straight_through, sources[1]
+    )
+    out = out.transpose(1, 2)
+    return (out, lse, None) if with_lse and lse is not None else out
 
 
 def prepare_varlen(
@@ -170,20 +211,23 @@ def prepare_varlen(
     softcap: float,
     alibi_slopes: Optional[Tensor],
     deterministic: bool,
+    attention_chunk: int = 0,
+    s_aux: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor, Tensor, List[Tensor], Kind]:
     """The tensors of ``flash_attn_varlen_func`` as ``[1, heads, positions, head dim]``, operands and captures, and the
     kind."""
     bounds = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
     _check(3, softmax_scale, dropout_p, softcap, q=q, k=k, v=v, **bounds)
-    captures: List[Tensor] = _check_entries(bounds)
+    clause, captures = find_sinks(s_aux, q.shape[1])
+    captures += check_entries(bounds)
     shift = None
     if alibi_slopes is not None:
         check_slopes(alibi_slopes, max(cu_seqlens_q.shape[0] - 1, 0), q.shape[1])
         shift = cu_seqlens_k.diff() - cu_seqlens_q.diff()
         captures += [alibi_slopes, shift]
     score_mod = write_score_mod(softcap, alibi_slopes, shift)
-    mask = write_flash_mask(causal, window_size)
-    kind = _make_kind(mask, softmax_scale, score_mod, dropout_p, deterministic, "packed")
+    mask = write_flash_mask(causal, window_size, attention_chunk)
+    kind = _make_kind(mask, softmax_scale, score_mod, dropout_p, deterministic, f"{clause} packed".strip())
     query, key, value = (with_unit_stride(x, name).transpose(0, 1)[None] for x, name in ((q, "q"), (k, "k"), (v, "v")))
     return query, key, value, captures, kind
 
@@ -192,7 +236,7 @@ def flash_attn_varlen_func(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    cu_seqlens_q: Tensor,
+    cu_seqlens_q: Optional[Tensor] = None,
     cu_seqlens_k: Optional[Tensor] = None,
     max_seqlen_q: Optional[int] = None,
     max_seqlen_k: Optional[int] = None,
@@ -209,6 +253,16 @@ def flash_attn_varlen_func(
     *,
     straight_through: Optional[Sources] = None,
     quantize_dout: Optional[QuantizeGradient] = None,
+    seqused_q: Optional[Tensor] = None,
+    attention_chunk: int = 0,
+    s_aux: Optional[Tensor] = None,
+    q_descale: Optional[Tensor] = None,
+    k_descale: Optional[Tensor] = None,
+    v_descale: Optional[Tensor] = None,
+    qv: Optional[Tensor] = None,
+    num_splits: int = 0,
+    pack_gqa: Optional[bool] = None,
+    sm_margin: int = 0,
 ) -> Result:
     """Computes what ``flash_attn_varlen_func`` of the package flash-attn does: attention of sequences that are stored
     one after another, in tensors ``[positions, heads, head dim]``.
@@ -219,24 +273,53 @@ def flash_attn_varlen_func(
 
     With ``block_table`` (``[sequences, pages of a sequence]``, ``torch.int32``) keys and values are pages
     ``[pages, page size, key heads, head dim]``, as in ``flash_attn_with_kvcache``. Sequence ``s`` has ``seqused_k[s]``
-    keys, or by default ``cu_seqlens_k[s + 1] - cu_seqlens_k[s]``. Chunks of prompts and single new tokens of any number
-    of sequences are one call. There are no gradients then.
+    keys, or by default ``cu_seqlens_k[s + 1] - cu_seqlens_k[s]``. Without ``block_table`` and ``cu_seqlens_k``, keys
+    and values are ``[sequences, positions, key heads, head dim]``, of which the first ``seqused_k[s]`` count, all by
+    default. Chunks of prompts and single new tokens of any number of sequences are one call. There are no gradients
+    then.
+
+    Without ``cu_seqlens_q`` and ``cu_seqlens_k``, queries are ``[sequences, positions, heads, head dim]``, too, of
+    which the first ``seqused_q[s]`` count: outputs of the others are 0. There are gradients, and the log-sum-exp is
+    ``[sequences, heads, positions]``. Scales of 8 bits (``q_descale``, ``k_descale``, ``v_descale``) are for keys with
+    a dimension of sequences.
     """
-    if block_table is not None:
-        _check(3, softmax_scale, dropout_p, softcap, q=q)
-        lengths = _find_lengths(cu_seqlens_q, cu_seqlens_k, seqused_k)
-        mask = write_flash_mask(causal, window_size)
-        return _attend_to_pages(
-            q, k, v, cu_seqlens_q, lengths, block_table, dropout_p, softmax_scale, mask, softcap, alibi_slopes,
-            return_attn_probs,
+    refuse_qv(qv)
+    descales = (q_descale, k_descale, v_descale)
+    mask = write_flash_mask(causal, window_size, attention_chunk)
+    if cu_seqlens_q is None:
+        if block_table is not None or cu_seqlens_k is not None:
+            other = "cu_seqlens_k" if block_table is None else "block_table"
+            raise AttnError(f"cu_seqlens_q is None, and is needed with {other}")
+        _check(4, softmax_scale, dropout_p, softcap, q=q, k=k, v=v)
+        kind = _make_kind(mask, softmax_scale, "", dropout_p, deterministic)
+        result = _attend_padded(
+            q, k, v, (seqused_q, seqused_k), kind, softcap, alibi_slopes, s_aux, return_attn_probs, descales,
+            (straight_through, quantize_dout),
         )  # fmt: skip
-    if seqused_k is not None:
-        raise UnsupportedError("seqused_k is given without block_table; give the ends of sequences by cu_seqlens_k")
+        if dropout_p != 1:
+            return result
+        return (drop_all(result[0]), *result[1:]) if isinstance(result, tuple) else drop_all(result)
+    if seqused_q is not None:
+        raise UnsupportedError("seqused_q is given with cu_seqlens_q; give the ends of sequences by cu_seqlens_q")
+    if block_table is not None or (cu_seqlens_k is None and isinstance(k, Tensor) and k.dim() == 4):
+        _check(3, softmax_scale, dropout_p, softcap, q=q)
+        lengths = _find_lengths(cu_seqlens_q, cu_seqlens_k, seqused_k, block_table is not None)
+        options = (mask, softmax_scale, softcap, alibi_slopes, return_attn_probs, s_aux, descales)
+        return _attend_packed(q, k, v, cu_seqlens_q, lengths, block_table, dropout_p, options)
     if cu_seqlens_k is None:
-        raise AttnError("cu_seqlens_k is None, and is needed without block_table")
+        raise AttnError("cu_seqlens_k is None, and is needed unless k is a cache of 4 dimensions")
+    if seqused_k is not None:
+        raise UnsupportedError(
+            "seqused_k is given with cu_seqlens_k and without block_table; give the ends of sequences by cu_seqlens_k"
+        )
+    for name, scale in zip(NAMES, descales):
+        if scale is not None:
+            raise UnsupportedError(
+                f"{name} is given, which packed keys do not have; pass keys [sequences, positions, key heads, head dim]"
+            )
     query, key, value, captures, kind = prepare_varlen(
         q, k, v, cu_seqlens_q, cu_seqlens_k, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
-        deterministic,
+        deterministic, attention_chunk, s_aux,
     )  # fmt: skip
     sources = move_sources(straight_through, (q, k, v), lambda source, _: source.transpose(0, 1)[None])
     out, lse = attend_scaled(

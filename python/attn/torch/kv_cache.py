@@ -4,7 +4,7 @@
 """Attention with a KV cache, contiguous or paged."""
 
 import math
-from typing import List, NamedTuple, Optional, Tuple, Union
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor
@@ -14,7 +14,8 @@ from attn.torch import cache_append
 from attn.torch.alibi import check_slopes, write_score_mod
 from attn.torch.checks import PAGE_SIZES, check_arguments, check_pages, refuse_gradients, with_unit_stride
 from attn.torch.descale import check_descale, descale
-from attn.torch.kernels import Kind, has_values_in_keys
+from attn.torch.flash_arguments import check_entries, find_sinks, refuse_qv
+from attn.torch.kernels import FLOAT8, Kind, has_values_in_keys
 from attn.torch.ops import attend
 from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.trace import capture_type
@@ -43,6 +44,18 @@ def flash_attn_with_kvcache(
     q_descale: Optional[Tensor] = None,
     k_descale: Optional[Tensor] = None,
     v_descale: Optional[Tensor] = None,
+    *,
+    page_table: Optional[Tensor] = None,
+    cu_seqlens_q: Optional[Tensor] = None,
+    max_seqlen_q: Optional[int] = None,
+    rotary_seqlens: Optional[Tensor] = None,
+    attention_chunk: int = 0,
+    s_aux: Optional[Tensor] = None,
+    qv: Optional[Tensor] = None,
+    cu_seqlens_k_new: Optional[Tensor] = None,
+    scheduler_metadata: Any = None,
+    pack_gqa: Optional[bool] = None,
+    sm_margin: int = 0,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Computes what ``flash_attn_with_kvcache`` of the package flash-attn does: attention of queries
     ``[batch, queries, heads, head dim]`` with the keys of a cache, to which it may append.
@@ -65,9 +78,22 @@ def flash_attn_with_kvcache(
 
     ``causal`` and ``window_size``, the number of keys before and after a query that it attends to, -1 for all, put the
     last query at the last key. ``softcap`` keeps scaled scores below a number, 0 for none. ``alibi_slopes``
-    (``[heads]`` or ``[batch, heads]``) times the distance of query and key is subtracted from scores. ``num_splits``
-    has no effect: the compiler chooses how many work items share the keys of a query. With ``return_softmax_lse`` the
-    second result is the log-sum-exp ``[batch, heads, queries]``. There are no gradients.
+    (``[heads]`` or ``[batch, heads]``) times the distance of query and key is subtracted from scores. With
+    ``return_softmax_lse`` the second result is the log-sum-exp ``[batch, heads, queries]``. There are no gradients.
+
+    From ``page_table`` on, arguments are those of FlashAttention-3, by name:
+
+    - ``page_table`` is its name of ``block_table``;
+    - ``cu_seqlens_q`` (``torch.int32``): queries are packed, ``[positions, heads, head dim]``, those of entry ``b`` at
+      ``cu_seqlens_q[b]`` to ``cu_seqlens_q[b + 1]``. The log-sum-exp is ``[heads, positions]``. ``max_seqlen_q`` is not
+      needed;
+    - ``rotary_seqlens`` (``torch.int32``) take the place of ``cache_seqlens`` in the positions that rotate. Operations
+      of torch rotate then, and packed queries;
+    - ``attention_chunk``: queries attend to keys of their own chunk of so many positions;
+    - ``s_aux``: sinks, a logit for each query head (``[heads]``) that takes part in the softmax without a value;
+    - ``num_splits``, ``scheduler_metadata``, ``pack_gqa`` and ``sm_margin`` have no effect: the compiler chooses how
+      kernels split keys and pack heads;
+    - ``qv`` and ``cu_seqlens_k_new`` are refused.
 
     Where ``v_cache`` is a slice of the first elements of ``k_cache``, as in multi-head latent attention
     (``v_cache = k_cache[..., :512]``), kernels read each row of the cache once.
@@ -77,30 +103,46 @@ def flash_attn_with_kvcache(
     8 bits, which kernels of GPUs do not take with caches. New keys and values are divided by the same scales and
     rounded to the type of the cache; quotients beyond its largest number become that number.
     """
-    _check(q, k_cache, v_cache, k, v, softmax_scale, softcap)
-    left, right = window_size
-    cache = _Cache(k_cache, v_cache, cache_seqlens, block_table).select(cache_batch_idx).fill_lengths(q)
+    refuse_qv(qv)
+    if cu_seqlens_k_new is not None:
+        raise UnsupportedError(
+            "cu_seqlens_k_new is given; pass as many new keys of each entry, [batch, new keys, key heads, head dim], "
+            "or write them by a call for each number of new keys"
+        )
+    if page_table is not None:
+        if block_table is not None:
+            raise AttnError("page_table and block_table are two names of one argument; pass one")
+        block_table = page_table
+    _check(q, k_cache, v_cache, k, v, softmax_scale, softcap, cu_seqlens_q)
+    batch = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
+    cache = KVCache(k_cache, v_cache, cache_seqlens, block_table).select(cache_batch_idx).fill_lengths(q, batch, k)
     if k is not None and v is not None:
-        is_local = causal or left != -1 or right != -1
+        is_local = causal or window_size[0] != -1 or window_size[1] != -1 or attention_chunk != 0
         scales = _find_scales(cache, k, k_descale, v_descale)
-        q, cache = _append(q, cache, k, v, rotary_cos, rotary_sin, rotary_interleaved, is_local, scales)
+        rotary = _Rotary(rotary_cos, rotary_sin, rotary_interleaved, is_local, rotary_seqlens, cu_seqlens_q)
+        q, cache = _append(q, cache, k, v, rotary, scales)
     elif rotary_cos is not None or rotary_sin is not None:
         raise AttnError("rotary_cos is given without k and v, whose positions it is for")
-    kind = make_kind(write_flash_mask(causal, window_size), softmax_scale, None)
-    kind, captures = _add_regions(kind, q, cache, softcap, alibi_slopes, cache_leftpad)
-    query, key, value = (
-        with_unit_stride(tensor, name).transpose(1, 2)
-        for tensor, name in ((q, "q"), (cache.keys, "k_cache"), (cache.values, "v_cache"))
-    )
-    kind, captures = descale(kind, captures, query, key, value, (q_descale, k_descale, v_descale))
-    out, lse = attend(query, key, value, captures, kind, return_softmax_lse)
-    out = out.transpose(1, 2)
-    return (out, lse) if return_softmax_lse else out
+    out, lse = attend_to_cache(
+        q, cache, cu_seqlens_q, write_flash_mask(causal, window_size, attention_chunk), softmax_scale, softcap,
+        alibi_slopes, return_softmax_lse, cache_leftpad, s_aux, (q_descale, k_descale, v_descale),
+    )  # fmt: skip
+    return (out, cast(Tensor, lse)) if return_softmax_lse else out
+
+
+def _check_dtypes(q: Tensor, k_cache: Tensor, v_cache: Tensor) -> None:
+    """Refuses caches of a dtype that queries do not go with."""
+    for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
+        of, other = ("k_cache", k_cache) if name == "v_cache" and k_cache.dtype in FLOAT8 else ("q", q)
+        are_narrow = q.dtype in FLOAT8 and cache.dtype in FLOAT8
+        is_narrow = name == "k_cache" and cache.dtype in FLOAT8 and q.dtype != torch.float64
+        if cache.dtype != other.dtype and not (is_narrow or are_narrow):
+            raise AttnError(f"{name} has the dtype {cache.dtype} and {of} {other.dtype}; convert them to one")
 
 
 def _check(
     q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Optional[Tensor], v: Optional[Tensor],
-    softmax_scale: Optional[float], softcap: float,
+    softmax_scale: Optional[float], softcap: float, bounds: Optional[Tensor],
 ) -> None:  # fmt: skip
     if (k is None) != (v is None):
         raise AttnError("k and v are needed together, and one of them is None")
@@ -108,22 +150,29 @@ def _check(
     tensors = {"q": q, "k_cache": k_cache, "v_cache": v_cache, **new}
     check_arguments(softmax_scale, 0.0, **tensors)
     for name, tensor in tensors.items():
-        if tensor.dim() != 4:
-            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 4")
+        rank = 3 if name == "q" and bounds is not None else 4
+        if tensor.dim() != rank:
+            packed = "" if rank == 4 else " with cu_seqlens_q"
+            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected {rank}{packed}")
+    if bounds is not None:
+        check_entries({"cu_seqlens_q": bounds})
+    _check_dtypes(q, k_cache, v_cache)
     refuse_gradients(**tensors)
     if not 0.0 <= softcap < math.inf:
         raise AttnError(f"softcap is {softcap}; it must be a finite number from 0")
 
 
-class _Cache(NamedTuple):
+class KVCache(NamedTuple):
     """Keys and values, the number of keys of each entry if they are not all, and their pages if there are any."""
 
     keys: Tensor
     values: Tensor
     lengths: Union[Tensor, int, None]
     table: Optional[Tensor]
+    #: The name of the keys in diagnostics.
+    name: str = "k_cache"
 
-    def select(self, indices: Optional[Tensor]) -> "_Cache":
+    def select(self, indices: Optional[Tensor]) -> "KVCache":
         """The entries of a contiguous cache with these indices: its positions as pages, so that nothing is copied."""
         if indices is None:
             return self
@@ -142,25 +191,33 @@ class _Cache(NamedTuple):
         keys, values = (cache.unflatten(1, (-1, page)).flatten(0, 1) for cache in (self.keys, self.values))
         pages = torch.arange(rows // page, dtype=torch.int32, device=indices.device)
         table = indices.to(torch.int32)[:, None] * (rows // page) + pages
-        return _Cache(keys, values, rows if self.lengths is None else self.lengths, table)
+        return KVCache(keys, values, rows if self.lengths is None else self.lengths, table)
 
-    def fill_lengths(self, q: Tensor) -> "_Cache":
-        """The same with a tensor of lengths, if they are given or there are pages."""
+    def fill_lengths(self, q: Tensor, batch: int, new: Optional[Tensor] = None) -> "KVCache":
+        """The same with a tensor of lengths, if they are given, there are pages or queries are packed. The lengths
+        leave room for new keys."""
         table, lengths = self.table, self.lengths
+        room, of_table = self.keys.shape[1], ""
         if table is not None:
-            check_pages(self.keys, "k_cache", table)
-            if lengths is None and table.dim() == 2:
-                lengths = table.shape[1] * self.keys.shape[1]
+            check_pages(self.keys, self.name, table)
+            if table.dim() == 2:
+                room, of_table = table.shape[1] * room, f" in the {table.shape[1]} pages of a row of block_table"
             table = with_unit_stride(table, "block_table")
+        if lengths is None and (table is not None or q.dim() == 3):
+            lengths = room
         if lengths is None:
             return self
         if not isinstance(lengths, Tensor):
-            lengths = torch.full((q.shape[0],), lengths, dtype=torch.int32, device=q.device)
+            count = 0 if new is None or new.dim() != 4 else new.shape[1]
+            if not 0 <= lengths <= room - count:
+                behind = f" with {count} new keys" if count else ""
+                raise AttnError(f"cache_seqlens is {lengths}{behind}; {self.name} has room for {room} keys{of_table}")
+            lengths = torch.full((batch,), lengths, dtype=torch.int32, device=q.device)
         return self._replace(lengths=with_unit_stride(lengths, "cache_seqlens"), table=table)
 
 
 def _find_scales(
-    cache: _Cache, k: Tensor, k_descale: Optional[Tensor], v_descale: Optional[Tensor]
+    cache: KVCache, k: Tensor, k_descale: Optional[Tensor], v_descale: Optional[Tensor]
 ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
     """What elements of the cache are multiplied by, ``[batch, key heads]`` and ``[batch, value heads]``: both or
     none."""
@@ -175,45 +232,128 @@ def _find_scales(
     return ks, vs
 
 
+def _find_entries(bounds: Tensor, rows: Tensor) -> Tensor:
+    """The entry of each row of packed queries."""
+    entries = torch.searchsorted(bounds[1:], rows, right=True, out_int32=True)
+    # Kernels report boundaries that are not in order; until then no index leaves the tensors.
+    return entries.clamp(max=max(bounds.shape[0] - 2, 0))
+
+
+def _scale_output(out: Tensor, bounds: Tensor, scale: Tensor) -> Tensor:
+    """Packed rows ``[positions, heads, value dim]`` times the scale of their entry and value head."""
+    rows = torch.arange(out.shape[0], dtype=torch.int32, device=out.device)
+    by_head = scale.repeat_interleave(out.shape[1] // scale.shape[1], 1)
+    return (out * by_head.index_select(0, _find_entries(bounds, rows))[..., None]).to(out.dtype)
+
+
+class _Rotary(NamedTuple):
+    """The rotary embedding of new keys and queries, if there is one."""
+
+    cos: Optional[Tensor]
+    sin: Optional[Tensor]
+    is_interleaved: bool
+    #: Whether the positions of queries differ.
+    is_local: bool
+    #: The position of the first new key and query of each entry, if it is not the number of its keys.
+    seqlens: Optional[Tensor]
+    #: The boundaries of packed queries.
+    bounds: Optional[Tensor]
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether operations of torch rotate queries."""
+        return self.cos is not None and (self.seqlens is not None or self.bounds is not None)
+
+    def find_positions(self, first: Tensor, q: Tensor) -> Tensor:
+        """The position of each query, ``[batch, queries]`` or of packed queries ``[positions]``."""
+        if self.bounds is None:
+            steps = torch.arange(q.shape[1], dtype=torch.int32, device=q.device)
+            return first[:, None] + (steps if self.is_local else torch.zeros_like(steps))
+        rows = torch.arange(q.shape[0], dtype=torch.int32, device=q.device)
+        entries = _find_entries(self.bounds, rows)
+        firsts = first.index_select(0, entries)
+        return firsts + rows - self.bounds.index_select(0, entries) if self.is_local else firsts
+
+    def rotate(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """Rows ``[..., heads, head dim]`` rotated by their positions ``[...]``, NaN where tables have no row."""
+        assert self.cos is not None and self.sin is not None
+        inside = positions.clamp(0, max(self.cos.shape[0] - 1, 0)).long()
+        is_missing = (inside != positions)[..., None, None]
+        cos, sin = (table[inside].unsqueeze(-2).masked_fill(is_missing, math.nan) for table in (self.cos, self.sin))
+        if rows.dtype != torch.float64:
+            cos, sin = cos.float(), sin.float()
+        return cache_append.rotate_pairs(rows, cos, sin, self.is_interleaved)
+
+
+def _check_seqlens(name: str, tensor: Tensor, batch: int) -> None:
+    if not isinstance(tensor, Tensor) or tensor.dtype != torch.int32 or tuple(tensor.shape) != (batch,):
+        kind = type(tensor).__name__
+        if isinstance(tensor, Tensor):
+            kind = f"{tensor.dtype} of the shape {tuple(tensor.shape)}"
+        raise AttnError(f"{name} is {kind}, expected torch.int32 of ({batch},)")
+
+
 def _append(
     q: Tensor,
-    cache: _Cache,
+    cache: KVCache,
     k: Tensor,
     v: Tensor,
-    cos: Optional[Tensor],
-    sin: Optional[Tensor],
-    is_interleaved: bool,
-    is_local: bool,
+    rotary: _Rotary,
     scales: Tuple[Optional[Tensor], Optional[Tensor]],
-) -> Tuple[Tensor, _Cache]:
+) -> Tuple[Tensor, KVCache]:
     """Writes new keys and values; gives the rotated queries, and the cache with its new lengths."""
     if not isinstance(cache.lengths, Tensor):
         raise AttnError("cache_seqlens is None, and k needs it: the number of keys that the cache has before")
-    key, value, query = (
-        with_unit_stride(tensor, name).transpose(1, 2) for tensor, name in ((k, "k"), (v, "v"), (q, "q"))
-    )
+    if rotary.seqlens is not None:
+        _check_seqlens("rotary_seqlens", rotary.seqlens, cache.lengths.shape[0])
+        if rotary.cos is None:
+            raise AttnError("rotary_seqlens is given without rotary_cos and rotary_sin")
+    cos, sin = rotary.cos, rotary.sin
+    if rotary.uses_torch and sin is not None:
+        first = cache.lengths if rotary.seqlens is None else rotary.seqlens
+        q = rotary.rotate(q, rotary.find_positions(first, q))
+        if rotary.seqlens is not None:
+            steps = torch.arange(k.shape[1], dtype=torch.int32, device=k.device)
+            k = rotary.rotate(k, first[:, None] + steps)
+            cos = sin = None
+    rotates_queries = cos is not None and not rotary.uses_torch
+    key, value = (with_unit_stride(tensor, name).transpose(1, 2) for tensor, name in ((k, "k"), (v, "v")))
+    query = with_unit_stride(q, "q").transpose(1, 2) if rotates_queries else None
     keys, values = cache.keys.transpose(1, 2), cache.values.transpose(1, 2)
     rotated, lengths = cache_append.cache_append(
         cache_append.Arguments(
-            key, value, keys, values, cache.lengths, cache.table, cos, sin, None if cos is None else query,
-            is_interleaved, not is_local, *scales,
+            key, value, keys, values, cache.lengths, cache.table, cos, sin, query, rotary.is_interleaved,
+            not rotary.is_local, *scales,
         )
     )  # fmt: skip
     return q if rotated is None else rotated.transpose(1, 2), cache._replace(lengths=lengths)
 
 
-def _add_regions(
-    kind: Kind,
+def attend_to_cache(
     q: Tensor,
-    cache: _Cache,
+    cache: KVCache,
+    bounds: Optional[Tensor],
+    mask: str,
+    scale: Optional[float],
     softcap: float,
     alibi_slopes: Optional[Tensor],
-    leftpad: Optional[Tensor],
-) -> Tuple[Kind, List[Tensor]]:
-    """The kind with the lengths and pages of the cache and with changes of scores, and the tensors that it reads."""
-    operands: List[Tensor] = []
-    clauses = []
-    if isinstance(cache.lengths, Tensor):
+    with_lse: bool,
+    leftpad: Optional[Tensor] = None,
+    sinks: Optional[Tensor] = None,
+    descales: Sequence[Optional[Tensor]] = (None, None, None),
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """Attention of queries ``[batch, queries, heads, head dim]``, or of packed ones ``[positions, heads, head dim]``
+    with boundaries."""
+    clause, operands = find_sinks(sinks, q.shape[-2])
+    refuse_gradients(**({} if sinks is None else {"s_aux": sinks}))
+    clauses = [clause] if clause else []
+    batch = q.shape[0]
+    if bounds is not None:
+        assert isinstance(cache.lengths, Tensor)
+        batch = cache.lengths.shape[0]
+        operands += [with_unit_stride(bounds, "cu_seqlens_q"), cache.lengths]
+        clauses.append("packed_queries")
+    elif isinstance(cache.lengths, Tensor):
         operands.append(cache.lengths)
         clauses.append("key_lengths")
     if cache.table is not None:
@@ -221,28 +361,56 @@ def _add_regions(
         clauses.append("page_table")
     if not torch.compiler.is_compiling() and has_values_in_keys(cache.keys, cache.values):
         clauses.append("values_in_keys")
+    kind = make_kind(mask, scale, None)._replace(clauses=" ".join(clauses))
+    kind, captures = _add_regions(kind, q, cache, bounds, batch, softcap, alibi_slopes, leftpad)
+    key, value = (
+        with_unit_stride(tensor, name).transpose(1, 2)
+        for tensor, name in ((cache.keys, cache.name), (cache.values, cache.name.replace("k", "v", 1)))
+    )
+    query = with_unit_stride(q, "q")
+    query = query.transpose(1, 2) if bounds is None else query.transpose(0, 1)[None]
+    of_values = None
+    if bounds is not None and descales[2] is not None:
+        # Kernels for sequences have no epilogue.
+        of_values = check_descale("v_descale", descales[2], value, batch, value.shape[1])
+        descales = (*descales[:2], None)
+    kind, captures = descale(kind, [*operands, *captures], query, key, value, descales, batch)
+    out, lse = attend(query, key, value, captures, kind, with_lse)
+    if bounds is None:
+        return out.transpose(1, 2), lse
+    out = out[0].transpose(0, 1)
+    out = out if of_values is None else _scale_output(out, bounds, of_values)
+    return out, lse[0] if with_lse and lse is not None else None
+
+
+def _add_regions(
+    kind: Kind,
+    q: Tensor,
+    cache: KVCache,
+    bounds: Optional[Tensor],
+    batch: int,
+    softcap: float,
+    alibi_slopes: Optional[Tensor],
+    leftpad: Optional[Tensor],
+) -> Tuple[Kind, List[Tensor]]:
+    """The kind with changes of scores, and the tensors that it reads."""
     captures: List[Tensor] = []
     shift = None
     if alibi_slopes is not None:
-        check_slopes(alibi_slopes, q.shape[0], q.shape[2])
+        check_slopes(alibi_slopes, batch, q.shape[-2])
         # The last query is at the last key.
         lengths = cache.lengths
         if not isinstance(lengths, Tensor):
-            lengths = torch.full((q.shape[0],), cache.keys.shape[1], dtype=torch.int32, device=q.device)
-        shift = lengths - q.shape[1]
+            lengths = torch.full((batch,), cache.keys.shape[1], dtype=torch.int32, device=q.device)
+        shift = lengths - (q.shape[1] if bounds is None else bounds.diff())
         captures += [alibi_slopes, shift]
     score = write_score_mod(softcap, alibi_slopes, shift)
     keep = ""
     if leftpad is not None:
-        if leftpad.dtype != torch.int32 or tuple(leftpad.shape) != (q.shape[0],):
-            raise AttnError(
-                f"cache_leftpad is {leftpad.dtype} of the shape {tuple(leftpad.shape)}, expected torch.int32 of "
-                f"({q.shape[0]},)"
-            )
+        _check_seqlens("cache_leftpad", leftpad, batch)
         keep = _write_leftpad(leftpad, len(captures))
         captures.append(leftpad)
-    kind = kind._replace(score_mod=score, mask_mod=keep, clauses=" ".join(clauses))
-    return kind, [*operands, *captures]
+    return kind._replace(score_mod=score, mask_mod=keep), captures
 
 
 def _write_leftpad(leftpad: Tensor, number: int) -> str:

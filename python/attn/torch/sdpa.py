@@ -712,11 +712,18 @@ def write_window(left: int, right: int) -> str:
     return f"#attn.sliding_window<{', '.join(sides)}>" if sides else ""
 
 
-def write_flash_mask(causal: bool, window_size: Tuple[int, int]) -> str:
-    """The mask of functions of flash-attn: the last query is at the last key."""
+def write_flash_mask(causal: bool, window_size: Tuple[int, int], attention_chunk: int = 0) -> str:
+    """The mask of functions of flash-attn: the last query is at the last key. Positions may be in chunks, whose queries
+    attend to keys of the chunk."""
     left, right = window_size
     mask = write_window(left, 0 if causal else right)
-    return "#attn.causal" if causal and left == -1 else mask
+    mask = "#attn.causal" if causal and left == -1 else mask
+    if not isinstance(attention_chunk, int) or attention_chunk < 0:
+        raise AttnError(f"attention_chunk is {attention_chunk!r}, expected a number of positions, or 0 for none")
+    if not attention_chunk:
+        return mask
+    chunk = f"#attn.local_blocks<size = {attention_chunk}, before = 0, after = 0>"
+    return f"#attn.and<{mask}, {chunk}>" if mask else chunk
 
 
 def _attend_jagged(
