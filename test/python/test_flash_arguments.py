@@ -293,6 +293,13 @@ REFUSALS = [
     (dict(cache_seqlens=ints([33] * 4)), "a number of keys that is negative or more than its cache has room for"),
     (dict(cache_seqlens=1, k=NEW_KEYS, v=NEW_KEYS, rotary_seqlens=ints(LENGTHS)), "rotary_seqlens is given without rota"),
     (dict(rotary_cos=torch.ones(9, 4)), "rotary_cos is given without k and v"),
+    (dict(cache_seqlens=1, k=NEW_KEYS, v=NEW_KEYS, rotary_cos=torch.ones(9, 4), rotary_seqlens=ints(LENGTHS)),
+     "rotary_cos and rotary_sin are needed together"),
+    (dict(cache_seqlens=1, k=NEW_KEYS, v=NEW_KEYS, rotary_cos=torch.ones(9, 12), rotary_sin=torch.ones(9, 12),
+          rotary_seqlens=ints(LENGTHS)), r"rotary_cos has the shape \(9, 12\), expected positions and from 1 to 8 columns"),
+    (dict(q=Q[:, 0], cache_seqlens=ints([1] * 3), k=NEW_KEYS, v=NEW_KEYS, rotary_cos=torch.ones(9, 4),
+          rotary_sin=torch.ones(9, 4), cu_seqlens_q=BOUNDS), r"cache_seqlens is torch.int32 of the shape \(3,\), expected"),
+    (dict(q=Q[:, 0], cache_seqlens=ints([1] * 3), cu_seqlens_q=BOUNDS), r"cu_seqlens_q has the shape \(5,\), expected \(4"),
     (dict(cache_seqlens=1, k=NEW_KEYS, v=NEW_KEYS, rotary_cos=torch.ones(9, 4), rotary_sin=torch.ones(9, 4),
           rotary_seqlens=ints([1])), r"rotary_seqlens is torch.int32 of the shape \(1,\), expected torch.int32 of \(4,\)"),
 ]  # fmt: skip
@@ -305,6 +312,7 @@ def test_refusals(change, message):
 
 
 VARLEN_REFUSALS = [
+    (dict(seqused_k=ints([1] * 3), alibi_slopes=SLOPES), r"seqused_k is torch.int32 of the shape \(3,\), expected"),
     (dict(qv=Q[0]), "qv is given"),
     (dict(seqused_q=ints([1])), "seqused_q is given with cu_seqlens_q"),
     (dict(cu_seqlens_k=BOUNDS, seqused_k=ints([1])), "seqused_k is given with cu_seqlens_k and without block_table"),

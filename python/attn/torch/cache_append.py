@@ -114,6 +114,22 @@ def _check_dtypes(given: Arguments) -> None:
             raise AttnError(f"{name} has the dtype {tensor.dtype} and k {given.key.dtype}; convert them to one")
 
 
+def check_tables(cos: Optional[Tensor], sin: Optional[Tensor], head_dim: int) -> None:
+    """Refuses tables of the rotary embedding that do not go together or with the head dim."""
+    if (cos is None) != (sin is None):
+        raise AttnError("rotary_cos and rotary_sin are needed together, and one of them is None")
+    if cos is None or sin is None:
+        return
+    if cos.dim() != 2 or not 1 <= cos.shape[1] <= head_dim // 2:
+        raise AttnError(
+            f"rotary_cos has the shape {tuple(cos.shape)}, expected positions and from 1 to {head_dim // 2} columns, "
+            "half the head dim"
+        )
+    _check_shape("rotary_sin", sin, tuple(cos.shape))
+    if cos.dtype != sin.dtype:
+        raise AttnError(f"rotary_sin has the dtype {sin.dtype} and rotary_cos {cos.dtype}")
+
+
 def check(given: Arguments) -> None:
     """Refuses arguments that no kernel takes. Sizes are of tensors with heads before positions."""
     for name in ("key", "value", "key_cache", "value_cache", "query"):
@@ -137,17 +153,7 @@ def check(given: Arguments) -> None:
     for name, count in (("key_scale", heads), ("value_scale", value_heads)):
         if getattr(given, name) is not None:
             _check_shape(_NAMES_OF[name], getattr(given, name), (batch, count))
-    if (given.cos is None) != (given.sin is None):
-        raise AttnError("rotary_cos and rotary_sin are needed together, and one of them is None")
-    if given.cos is not None and given.sin is not None:
-        if given.cos.dim() != 2 or not 1 <= given.cos.shape[1] <= head_dim // 2:
-            raise AttnError(
-                f"rotary_cos has the shape {tuple(given.cos.shape)}, expected positions and from 1 to {head_dim // 2} "
-                "columns, half the head dim"
-            )
-        _check_shape("rotary_sin", given.sin, tuple(given.cos.shape))
-        if given.cos.dtype != given.sin.dtype:
-            raise AttnError(f"rotary_sin has the dtype {given.sin.dtype} and rotary_cos {given.cos.dtype}")
+    check_tables(given.cos, given.sin, head_dim)
     if given.query is not None:
         _check_shape("q", given.query, (batch, None, None, head_dim))
 

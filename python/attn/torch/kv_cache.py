@@ -304,12 +304,15 @@ def _append(
     """Writes new keys and values; gives the rotated queries, and the cache with its new lengths."""
     if not isinstance(cache.lengths, Tensor):
         raise AttnError("cache_seqlens is None, and k needs it: the number of keys that the cache has before")
+    batch = q.shape[0] if rotary.bounds is None else rotary.bounds.shape[0] - 1
     if rotary.seqlens is not None:
-        _check_seqlens("rotary_seqlens", rotary.seqlens, cache.lengths.shape[0])
+        _check_seqlens("rotary_seqlens", rotary.seqlens, batch)
         if rotary.cos is None:
             raise AttnError("rotary_seqlens is given without rotary_cos and rotary_sin")
     cos, sin = rotary.cos, rotary.sin
-    if rotary.uses_torch and sin is not None:
+    cache_append.check_tables(cos, sin, k.shape[3])
+    if rotary.uses_torch:
+        _check_seqlens("cache_seqlens", cache.lengths, batch)
         first = cache.lengths if rotary.seqlens is None else rotary.seqlens
         q = rotary.rotate(q, rotary.find_positions(first, q))
         if rotary.seqlens is not None:
@@ -350,7 +353,7 @@ def attend_to_cache(
     batch = q.shape[0]
     if bounds is not None:
         assert isinstance(cache.lengths, Tensor)
-        batch = cache.lengths.shape[0]
+        batch = bounds.shape[0] - 1
         operands += [with_unit_stride(bounds, "cu_seqlens_q"), cache.lengths]
         clauses.append("packed_queries")
     elif isinstance(cache.lengths, Tensor):
@@ -402,6 +405,7 @@ def _add_regions(
         lengths = cache.lengths
         if not isinstance(lengths, Tensor):
             lengths = torch.full((batch,), cache.keys.shape[1], dtype=torch.int32, device=q.device)
+        _check_seqlens("cache_seqlens" if cache.name == "k_cache" else "seqused_k", lengths, batch)
         shift = lengths - (q.shape[1] if bounds is None else bounds.diff())
         captures += [alibi_slopes, shift]
     score = write_score_mod(softcap, alibi_slopes, shift)
