@@ -209,6 +209,7 @@ REFUSALS = [
     (dict(key=POOL[:, :, :8], value=POOL[:, :, :8]), "key has pages of 8 positions; they must have 16, 32"),
     (dict(query=Q.clone().requires_grad_()), "requires a gradient, which attention to pages does not have"),
     (dict(sinks=torch.ones(H, requires_grad=True)), "requires a gradient, which attention to pages does not have"),
+    (dict(sinks=[1.0]), "sinks is a list; pass a tensor with an element for each query head"),
     (dict(enable_gqa=False), "query has 4 heads and key 2; pass enable_gqa=True"),
 ]
 

@@ -64,7 +64,7 @@ def find_key_clauses(
     page_table: Optional[Tensor],
     key_lengths: Optional[Tensor],
     others: Mapping[str, Any],
-    further: Sequence[Optional[Tensor]],
+    further: Sequence[Any],
     has_unknown: bool = False,
 ) -> Optional[Tuple[str, List[Tensor]]]:
     """The clauses of a KV cache, and their operands, in the place of padded sequences: with a page table, and for few
@@ -72,11 +72,11 @@ def find_key_clauses(
 
     Both mean the same: query ``i`` of an entry is at position ``length - queries + i`` for masks, and at ``i`` for
     functions. But a KV cache has no gradients. ``others`` are arguments that it does not go with, and ``further``
-    tensors that may have gradients, as may unknown ones.
+    arguments that may be tensors with gradients; there may be unknown ones.
     """
     if page_table is None and key_lengths is None:
         return None
-    given = [tensor for tensor in further if tensor is not None]
+    given = [tensor for tensor in further if isinstance(tensor, Tensor)]
     needs_gradient = find_gradients((query, key, value), given) is not None
     if page_table is not None:
         return _find_pages(query, key, page_table, key_lengths, others, needs_gradient)

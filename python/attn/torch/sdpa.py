@@ -508,7 +508,7 @@ def _attend(
         query, key, value, page_table, key_lengths,
         {"query_lengths": query_lengths, "identity": identity, "dropout_p": dropout_p or None,
          "straight_through": straight_through},
-        (attn_mask, sinks, *(state or ()), *descales),
+        (attn_mask, sinks, *(state if isinstance(state, tuple) else ()), *descales),
     )  # fmt: skip
     lengths = (query_lengths, key_lengths) if of_keys is None else (None, None)
     clauses, operands = find_clauses(
