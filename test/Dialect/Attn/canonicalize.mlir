@@ -386,3 +386,42 @@ func.func @other_state(%q: tensor<2x4x8x16xf32>, %o: tensor<2x4x8x16xf32>, %s: t
       outs(%o : tensor<2x4x8x16xf32>) state(%s, %splat : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32>
   return %0, %1 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
 }
+
+// A head map of equal groups in order says what holds without one.
+
+// CHECK-LABEL: func @grouped_head_map
+// CHECK:         attn.attention
+// CHECK-NOT:     heads
+// CHECK:         return
+func.func @grouped_head_map(%q: tensor<1x6x8x16xf32>, %k: tensor<1x3x8x16xf32>) -> tensor<1x6x8x16xf32> {
+  %map = arith.constant dense<[0, 0, 1, 1, 2, 2]> : tensor<6xi32>
+  %0 = attn.attention ins(%q, %k, %k : tensor<1x6x8x16xf32>, tensor<1x3x8x16xf32>, tensor<1x3x8x16xf32>)
+      outs(%q : tensor<1x6x8x16xf32>) heads(%map : tensor<6xi32>) -> tensor<1x6x8x16xf32>
+  return %0 : tensor<1x6x8x16xf32>
+}
+
+// CHECK-LABEL: func @mixed_head_map
+// CHECK:         attn.attention {{.*}} heads(
+func.func @mixed_head_map(%q: tensor<1x6x8x16xf32>, %k: tensor<1x3x8x16xf32>) -> tensor<1x6x8x16xf32> {
+  %map = arith.constant dense<[0, 1, 0, 1, 2, 2]> : tensor<6xi32>
+  %0 = attn.attention ins(%q, %k, %k : tensor<1x6x8x16xf32>, tensor<1x3x8x16xf32>, tensor<1x3x8x16xf32>)
+      outs(%q : tensor<1x6x8x16xf32>) heads(%map : tensor<6xi32>) -> tensor<1x6x8x16xf32>
+  return %0 : tensor<1x6x8x16xf32>
+}
+
+// CHECK-LABEL: func @unequal_groups
+// CHECK:         attn.attention {{.*}} heads(
+func.func @unequal_groups(%q: tensor<1x5x8x16xf32>, %k: tensor<1x3x8x16xf32>) -> tensor<1x5x8x16xf32> {
+  %map = arith.constant dense<[0, 0, 1, 1, 2]> : tensor<5xi32>
+  %0 = attn.attention ins(%q, %k, %k : tensor<1x5x8x16xf32>, tensor<1x3x8x16xf32>, tensor<1x3x8x16xf32>)
+      outs(%q : tensor<1x5x8x16xf32>) heads(%map : tensor<5xi32>) -> tensor<1x5x8x16xf32>
+  return %0 : tensor<1x5x8x16xf32>
+}
+
+// CHECK-LABEL: func @unknown_head_map
+// CHECK:         attn.attention {{.*}} heads(
+func.func @unknown_head_map(%q: tensor<1x6x8x16xf32>, %k: tensor<1x3x8x16xf32>, %map: tensor<6xi32>) -> tensor<1x6x8x16xf32> {
+  %0 = attn.attention ins(%q, %k, %k : tensor<1x6x8x16xf32>, tensor<1x3x8x16xf32>, tensor<1x3x8x16xf32>)
+      outs(%q : tensor<1x6x8x16xf32>) heads(%map : tensor<6xi32>) -> tensor<1x6x8x16xf32>
+  return %0 : tensor<1x6x8x16xf32>
+}

@@ -324,11 +324,35 @@ struct DropEmptyState : public OpRewritePattern<AttentionOp> {
     return success();
   }
 };
+
+/// Removes a head map that is known to give all key heads equal groups of
+/// neighbouring query heads, as without a map.
+struct DropGroupedHeadMap : public OpRewritePattern<AttentionOp> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOp op,
+                                PatternRewriter &rewriter) const override {
+    DenseIntElementsAttr entries;
+    if (!op.getHeadMap() ||
+        !matchPattern(op.getHeadMap(), m_Constant(&entries)))
+      return rewriter.notifyMatchFailure(op, "no head map that is known");
+    int64_t queryHeads = op.getNumQueryHeads(), keyHeads = op.getNumKeyHeads();
+    if (queryHeads % keyHeads != 0)
+      return rewriter.notifyMatchFailure(op, "groups cannot be equal");
+    int64_t groupSize = queryHeads / keyHeads;
+    for (auto [head, entry] : llvm::enumerate(entries.getValues<APInt>()))
+      if (entry.getSExtValue() != static_cast<int64_t>(head) / groupSize)
+        return rewriter.notifyMatchFailure(op, "groups differ or are mixed");
+    rewriter.modifyOpInPlace(op, [&] { op.getHeadMapMutable().clear(); });
+    return success();
+  }
+};
 } // namespace
 
 void AttentionOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                               MLIRContext *context) {
-  patterns.add<DropEmptyState, DropScoresOfIdentity, DropZeroIdentity>(context);
+  patterns.add<DropEmptyState, DropGroupedHeadMap, DropScoresOfIdentity,
+               DropZeroIdentity>(context);
 }
 
 //===----------------------------------------------------------------------===//
