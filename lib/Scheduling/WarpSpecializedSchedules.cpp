@@ -147,6 +147,15 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile,
     bounds.registers -= 24;
   if (readsMaskMod && !readsBits && countPositionTables(op.getMaskMod()) > 1)
     bounds.registers -= computesFromKeyReads(op.getMaskMod()) ? 32 : 16;
+  // Where the device reads the lengths, no kernel before evaluates what the
+  // mask computes from its reads of each pair: that takes registers for each
+  // key.
+  constexpr int64_t maxKeyTilePairs = 64;
+  if (readsMaskMod && op.readsKeyLengths() &&
+      computesFromPairReads(op.getMaskMod())) {
+    bounds.registers -= 24;
+    bounds.maxKeyTile = std::min(bounds.maxKeyTile, maxKeyTilePairs);
+  }
   if (readsMaskMod && op.hasDropout() && changesSingleScores(op))
     bounds.registers -= 32;
   // Where keep masks are read, dropped probabilities are cleared in the step

@@ -135,3 +135,29 @@ func.func @few_tiles_bias(%q: tensor<1x8x512x64xbf16>, %bias: tensor<512x512xbf1
       } -> tensor<1x8x512x64xbf16>
   return %0 : tensor<1x8x512x64xbf16>
 }
+
+// Nodes of a tree, the last keys of a KV cache, read a table of their ancestors: the kernel masks the last tiles by it.
+// CHECK-LABEL: @cached_tree(
+// CHECK: split_kv_work_items = 132, pack_gqa = true, balance_splits = true, l2_promotion = 128, ctas_per_sm = 2>
+func.func @cached_tree(%q: memref<?x32x8x128xbf16>, %k: memref<?x8x64x128xbf16>, %o: memref<?x32x8x128xbf16>,
+                       %lengths: memref<?xi32>, %table: memref<?x?xi32>, %above: memref<?x8x1xi32>) {
+  %queries = arith.constant 8 : index
+  %c0 = arith.constant 0 : index
+  attn.attention ins(%q, %k, %k : memref<?x32x8x128xbf16>, memref<?x8x64x128xbf16>, memref<?x8x64x128xbf16>)
+      outs(%o : memref<?x32x8x128xbf16>) key_lengths(%lengths : memref<?xi32>) page_table(%table : memref<?x?xi32>)
+      mask_mod {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %length = memref.load %lengths[%b] : memref<?xi32>
+        %keys = arith.index_cast %length : i32 to index
+        %prefix = arith.subi %keys, %queries : index
+        %before = arith.cmpi slt, %j, %prefix : index
+        %node = arith.subi %j, %prefix : index
+        %bit = arith.index_cast %node : index to i32
+        %word = memref.load %above[%b, %i, %c0] : memref<?x8x1xi32>
+        %shifted = arith.shrui %word, %bit : i32
+        %above_bit = arith.trunci %shifted : i32 to i1
+        %keep = arith.ori %before, %above_bit : i1
+        attn.yield %keep : i1
+      }
+  return
+}

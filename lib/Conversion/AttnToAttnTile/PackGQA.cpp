@@ -15,10 +15,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "PackGQA.h"
+#include "attn/Support/DeadOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -98,6 +98,8 @@ static void unpackPositions(OpBuilder &builder, Region &region,
   ofGroups.insert(first.getDefiningOp());
   positions[0].replaceAllUsesExcept(head, ofGroups);
   row.replaceAllUsesExcept(query, unpacking);
+  // A region that uses the head only here does not depend on it.
+  eraseDeadOps(block);
 }
 
 /// Moves the named mask of `op` to its mask_mod region.
@@ -124,26 +126,16 @@ static void moveMaskToRegion(OpBuilder &builder, AttentionOp op) {
     yield->erase();
     builder.setInsertionPointToEnd(&region.front());
   }
-  auto at = region.getArguments();
-  KVAddressingAttrInterface addressing = op.getAddressing();
-  if (Value sequences = op.getQuerySequences())
-    numQueries =
-        emitQueryRows(builder, loc, addressing, sequences, numQueries, at[0])
-            .length;
-  Value sequences = op.getKeySequences();
-  if (Value lengths = sequences ? sequences : op.getKeyLengths())
-    numKeys = addressing.emitRows(builder, loc, lengths, numKeys, at[0]).length;
-  Value isAttended = mask.emitPredicate(
-      builder, loc, {at[0], at[1], at[2], at[3], numQueries, numKeys});
+  Value isAttended = mask.emitPredicate(builder, loc,
+                                        emitMaskPosition(builder, loc, op,
+                                                         region.getArguments(),
+                                                         numQueries, numKeys));
   if (kept)
     isAttended = arith::AndIOp::create(builder, loc, kept, isAttended);
   YieldOp::create(builder, loc, isAttended);
   // The numbers of stored rows, with which the lengths were compared, would be
   // captured.
-  for (Operation &unused :
-       llvm::make_early_inc_range(llvm::reverse(region.front())))
-    if (isOpTriviallyDead(&unused))
-      unused.erase();
+  eraseDeadOps(region.front());
   op.removeMaskAttr();
 }
 

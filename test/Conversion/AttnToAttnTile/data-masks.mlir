@@ -66,3 +66,25 @@ func.func @blocks(%q: memref<1x8x?x64xf32>, %x0: memref<1x8x?xi32>, %x1: memref<
       schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>)
   return
 }
+
+// In a KV cache the device reads the lengths: there are no lists, and the mask is evaluated in the kernel, for the tiles
+// that the nodes are in.
+
+// CHECK-LABEL: attn_tile.kernel @cached_draft_kernel(
+// CHECK:         attn_tile.kv_tile_iterator
+// CHECK-NOT:     listed
+// CHECK-SAME:    mask_mod {
+// CHECK:         memref.load %{{.*}} : memref<?xi32>
+// CHECK:         memref.load %{{.*}} : memref<?x?x?xi32>
+// CHECK-LABEL: func @cached_draft(
+// CHECK:         attn_tile.launch @cached_draft_ancestor_map
+// CHECK-NOT:     attn_tile.launch @cached_draft_classes
+// CHECK:         attn_tile.launch @cached_draft_kernel
+func.func @cached_draft(%q: memref<?x8x8x64xbf16>, %k: memref<?x2x16x64xbf16>, %n: memref<?xi32>, %t: memref<?x?xi32>, %x0: memref<?x8xi32>) {
+  attn.attention ins(%q, %k, %k : memref<?x8x8x64xbf16>, memref<?x2x16x64xbf16>, memref<?x2x16x64xbf16>)
+      outs(%q : memref<?x8x8x64xbf16>) key_lengths(%n : memref<?xi32>) page_table(%t : memref<?x?xi32>)
+      mask(#attn.tree<parents = 0>) reads(%x0 : memref<?x8xi32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1,
+          traversal = grid, split_kv_work_items = 132, pack_gqa = true>)
+  return
+}

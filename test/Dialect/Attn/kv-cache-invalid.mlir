@@ -140,11 +140,34 @@ func.func @identity(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: mem
 
 // -----
 
-func.func @reads(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
-    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %d: memref<2x64xi32>) {
-  // expected-error @below {{'attn.attention' op 'key_lengths' must not be used together with 'reads'}}
+func.func @ids_of_pages(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %d: memref<2x1xi32>, %e: memref<2x320xi32>) {
+  // expected-error @below {{'attn.attention' op mask #attn.documents<queries = 0, keys = 1> must not be used together with 'page_table', which does not say how many keys have an id}}
+  attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x64x64xf16>, memref<9x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
+      key_lengths(%lengths : memref<2xi32>) page_table(%table : memref<2x5xi32>)
+      mask(#attn.documents<queries = 0, keys = 1>) reads(%d, %e : memref<2x1xi32>, memref<2x320xi32>)
+  return
+}
+
+// -----
+
+func.func @ids(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %d: memref<2x1xi32>, %e: memref<2x63xi32>) {
+  // expected-error @below {{'attn.attention' op mask dimension 1 of operand 1 of 'reads', 'keys', must be 64 (was 63)}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
-      key_lengths(%lengths : memref<2xi32>) mask(#attn.documents<queries = 0, keys = 1>) reads(%d, %d : memref<2x64xi32>, memref<2x64xi32>)
+      key_lengths(%lengths : memref<2xi32>)
+      mask(#attn.documents<queries = 0, keys = 1>) reads(%d, %e : memref<2x1xi32>, memref<2x63xi32>)
+  return
+}
+
+// -----
+
+func.func @parents(%q: memref<2x4x8x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x64x64xf16>,
+    %o: memref<2x4x8x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %d: memref<3x8xi32>) {
+  // expected-error @below {{'attn.attention' op mask dimension 0 of operand 0 of 'reads', 'parents', must be 1 or 2 (was 3)}}
+  attn.attention ins(%q, %k, %v : memref<2x4x8x64xf16>, memref<9x2x64x64xf16>, memref<9x2x64x64xf16>) outs(%o : memref<2x4x8x64xf16>)
+      key_lengths(%lengths : memref<2xi32>) page_table(%table : memref<2x5xi32>)
+      mask(#attn.tree<parents = 0>) reads(%d : memref<3x8xi32>)
   return
 }
 
@@ -155,16 +178,6 @@ func.func @block_mask(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: m
   // expected-error @below {{'attn.attention' op 'key_lengths' must not be used together with 'block_mask'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) block_mask(%d : memref<2x1x1x4xi32>)
-  return
-}
-
-// -----
-
-func.func @dropout(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
-    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %s: i64) {
-  // expected-error @below {{'attn.attention' op 'key_lengths' must not be used together with 'dropout'}}
-  attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
-      key_lengths(%lengths : memref<2xi32>) dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %s, %s : i64, i64)
   return
 }
 

@@ -36,6 +36,20 @@ func.func @lengths(%q: memref<?x4x?x64xf16>, %k: memref<?x2x?x64xf16>, %v: memre
   return
 }
 
+// Masks that read operands, and dropout.
+
+// CHECK-LABEL: func @draft
+// CHECK: key_lengths(%{{.*}} : memref<?xi32>) page_table(%{{.*}} : memref<?x?xi32>)
+// CHECK-SAME: mask(#attn.tree<parents = 0>) reads(%{{.*}} : memref<?x8xi32>) dropout(<p = 1.250000e-01
+func.func @draft(%q: memref<?x4x8x64xf16>, %k: memref<?x2x16x64xf16>, %o: memref<?x4x8x64xf16>, %n: memref<?xi32>,
+                 %t: memref<?x?xi32>, %p: memref<?x8xi32>, %s: memref<i64>) {
+  attn.attention ins(%q, %k, %k : memref<?x4x8x64xf16>, memref<?x2x16x64xf16>, memref<?x2x16x64xf16>)
+      outs(%o : memref<?x4x8x64xf16>) key_lengths(%n : memref<?xi32>) page_table(%t : memref<?x?xi32>)
+      mask(#attn.tree<parents = 0>) reads(%p : memref<?x8xi32>)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %s, %s : memref<i64>, memref<i64>)
+  return
+}
+
 // CHECK-LABEL: func private @addressing() attributes
 // CHECK-SAME: [#attn.dense_kv, #attn.packed_kv, #attn.padded_kv<queries = true>, #attn.paged_kv<page_size = 64>]
 func.func private @addressing() attributes {

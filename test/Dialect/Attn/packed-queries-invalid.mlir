@@ -75,6 +75,61 @@ func.func @packed_keys(%q: memref<1x4x?x64xf16>, %k: memref<?x2x16x64xf16>, %o: 
 
 // -----
 
+func.func @documents(%q: memref<1x4x?x64xf16>, %k: memref<3x2x?x64xf16>, %o: memref<1x4x?x64xf16>, %c: memref<4xi32>,
+                    %n: memref<3xi32>, %d: memref<1x?xi32>) {
+  // expected-error @below {{mask #attn.documents<queries = 0, keys = 1> must not read operands together with 'sequences'}}
+  attn.attention ins(%q, %k, %k : memref<1x4x?x64xf16>, memref<3x2x?x64xf16>, memref<3x2x?x64xf16>)
+      outs(%o : memref<1x4x?x64xf16>) sequences packed_queries(%c, %n : memref<4xi32>, memref<3xi32>)
+      mask(#attn.documents<queries = 0, keys = 1>) reads(%d, %d : memref<1x?xi32>, memref<1x?xi32>)
+  return
+}
+
+// -----
+
+func.func @packed_documents(%q: memref<1x4x?x64xf16>, %k: memref<3x2x?x64xf16>, %o: memref<1x4x?x64xf16>, %c: memref<4xi32>,
+                    %n: memref<3xi32>, %d: memref<1x?xi32>) {
+  // expected-error @below {{mask #attn.packed_documents<queries = 0, keys = 1> must not read operands together with 'sequences'}}
+  attn.attention ins(%q, %k, %k : memref<1x4x?x64xf16>, memref<3x2x?x64xf16>, memref<3x2x?x64xf16>)
+      outs(%o : memref<1x4x?x64xf16>) sequences packed_queries(%c, %n : memref<4xi32>, memref<3xi32>)
+      mask(#attn.packed_documents<queries = 0, keys = 1>) reads(%d, %d : memref<1x?xi32>, memref<1x?xi32>)
+  return
+}
+
+// -----
+
+func.func @block_sparse(%q: memref<1x4x?x64xf16>, %k: memref<3x2x?x64xf16>, %o: memref<1x4x?x64xf16>, %c: memref<4xi32>,
+                    %n: memref<3xi32>, %d: memref<1x1x?xi32>) {
+  // expected-error @below {{mask #attn.block_sparse<rows = 16, columns = 16, offsets = 0, indices = 1> must not read operands together with 'sequences'}}
+  attn.attention ins(%q, %k, %k : memref<1x4x?x64xf16>, memref<3x2x?x64xf16>, memref<3x2x?x64xf16>)
+      outs(%o : memref<1x4x?x64xf16>) sequences packed_queries(%c, %n : memref<4xi32>, memref<3xi32>)
+      mask(#attn.block_sparse<rows = 16, columns = 16, offsets = 0, indices = 1>) reads(%d, %d : memref<1x1x?xi32>, memref<1x1x?xi32>)
+  return
+}
+
+// -----
+
+func.func @parents(%q: memref<1x4x24x64xf16>, %k: memref<3x2x?x64xf16>, %o: memref<1x4x24x64xf16>, %c: memref<4xi32>,
+                   %n: memref<3xi32>, %d: memref<3x8xi32>) {
+  // expected-error @below {{mask dimension 0 of operand 0 of 'reads', 'parents', must be 1 (was 3)}}
+  attn.attention ins(%q, %k, %k : memref<1x4x24x64xf16>, memref<3x2x?x64xf16>, memref<3x2x?x64xf16>)
+      outs(%o : memref<1x4x24x64xf16>) sequences packed_queries(%c, %n : memref<4xi32>, memref<3xi32>)
+      mask(#attn.tree<parents = 0>) reads(%d : memref<3x8xi32>)
+  return
+}
+
+// -----
+
+func.func @dropout_mask(%q: memref<1x4x?x64xf16>, %k: memref<3x2x?x64xf16>, %o: memref<1x4x?x64xf16>, %c: memref<4xi32>,
+                        %n: memref<3xi32>, %d: memref<3x4x?x?xi32>) {
+  // expected-error @below {{'packed_queries' must not be used together with 'dropout_mask'}}
+  attn.attention ins(%q, %k, %k : memref<1x4x?x64xf16>, memref<3x2x?x64xf16>, memref<3x2x?x64xf16>)
+      outs(%o : memref<1x4x?x64xf16>) sequences packed_queries(%c, %n : memref<4xi32>, memref<3xi32>)
+      dropout_mask rows(%d : memref<3x4x?x?xi32>) p(0.5)
+  return
+}
+
+// -----
+
 func.func @gradient(%q: memref<1x4x?x64xf16>, %k: memref<3x2x?x64xf16>, %l: memref<1x4x?xf32>, %c: memref<4xi32>,
                     %n: memref<3xi32>) {
   // expected-error @below {{must not have 'packed_queries': gradients of a KV cache are not supported}}

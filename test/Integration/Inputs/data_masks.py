@@ -111,7 +111,9 @@ class Blocks:
     def keep(self, b, h, i, j, sq, skv, operands):
         offsets, indices = operands
         x, y, rows = offsets.shape[0], offsets.shape[1], offsets.shape[2] - 1
-        kept = np.zeros((x, y, rows, -(-skv // self.columns)), bool)
+        # Keys may have room for more of them, whose blocks are listed, too.
+        columns = max(-(-skv // self.columns), int(indices.max(initial=-1)) + 1)
+        kept = np.zeros((x, y, rows, columns), bool)
         for p, q, r in np.ndindex(x, y, rows):
             kept[p, q, r, indices[p, q, offsets[p, q, r] : offsets[p, q, r + 1]]] = True
         return kept[b % x, h % y, i // self.rows, j // self.columns]

@@ -1030,6 +1030,8 @@ class Case:
     sampled: bool = False
     # Elements around each tensor.
     guard: int = 1 << 16
+    # The number of the first batch entry, for dropout.
+    entry: int = 0
 
     def __str__(self):
         return (
@@ -1301,7 +1303,7 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
     p = p / total.masked_fill(total == 0, 1)
     if variant.dropout:
         state = captures["seed"].item(), captures["offset"].item()
-        kept = variant.dropout.keep(*state, *(x.cpu().numpy() for x in (b, h, i, j)))
+        kept = variant.dropout.keep(*state, *(x.cpu().numpy() for x in (b + case.entry, h, i, j)))
         p = p * torch.from_numpy(kept).to(p.device) / variant.dropout.keep_probability
     if variant.identity:
         p = (1 - weights) * p + weights * is_own

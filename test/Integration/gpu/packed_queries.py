@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import attention
-from attention import Case, compile_artifacts, name_heads
+from attention import Case, compile_artifacts, make_reads, name_heads
 from device_suite import load, run_subset_suite
+from dropout_reference import Dropout
 from paged import Cache, Paged
 from sequences import check_sequence
 
@@ -83,6 +84,11 @@ VARIANTS = [
     variant(0, 64, heads=(6, 2), mask="causal", dtype="f32"),
     variant(64, 128, heads=(8, 2), mask="causal", sinks=True),
     variant(64, 128, heads=(12, 3, 6), mask="causal"),
+    # Drafts of trees, and dropout by positions in sequences.
+    variant(16, 128, heads=(8, 2), data="shared_tree"),
+    variant(0, 64, heads=(6, 2), data="shared_tree", dtype="f16"),
+    variant(64, 128, heads=(8, 2), data="shared_tree", schedule=(1, 64, 2, False, "grid", 1), split=132, packs=True),
+    variant(64, 128, heads=(8, 2), mask="causal", dropout=Dropout(0.125, "philox", 7)),
 ]
 
 
@@ -138,6 +144,17 @@ def run_case(torch, function, v, cases, layout, seed):
         captures["slopes"] = 2.0 ** -torch.arange(1, v.heads + 1, device="cuda", dtype=torch.float32)
     if v.sinks:
         captures["sinks"] = torch.randn(v.heads, generator=generator, device="cuda").bfloat16()
+    parents = []
+    if v.data:
+        # Nodes are rows of the queries, in memory.
+        rows = torch.full((1, call.total), -1, dtype=torch.int32)
+        for s, (count, length) in enumerate(cases):
+            own = torch.from_numpy(make_reads(Case(v, 1, count, length, seed=seed + s))[0])
+            rows[:, call.bounds[s] : call.bounds[s + 1]] = torch.where(own < 0, own, own + call.bounds[s])
+            parents.append({"read0": own})
+        captures["read0"] = rows.cuda()
+    if v.dropout:
+        captures.update(seed=torch.tensor(seed + (5 << 40), device="cuda"), offset=torch.tensor(77, device="cuda"))
     results = []
     # The same keys in pages of another order.
     for cache in [Cache(torch, v.page, lengths, seed + n) for n in range(2 if v.page else 1)]:
@@ -154,8 +171,9 @@ def run_case(torch, function, v, cases, layout, seed):
         if count == 0:
             continue
         rows = slice(*call.bounds[s : s + 2])
-        wrong = check_sequence(torch, Case(v, 1, count, length), [call.q[:, :, rows], keys[0][s], keys[1][s]], captures,
-                               out[:, :, rows], lse[:, :, rows] if v.lse else None)
+        own = {**captures, **(parents[s] if parents else {})}
+        wrong = check_sequence(torch, Case(v, 1, count, length, entry=s), [call.q[:, :, rows], keys[0][s], keys[1][s]],
+                               own, out[:, :, rows], lse[:, :, rows] if v.lse else None)
         if wrong:
             return f"sequence {s} {count}x{length}: {wrong}"
     for part in (slice(0, call.bounds[0]), slice(call.bounds[-1], None)):

@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import attention
-from attention import Case, Variant, compile_artifacts, name_heads
+from attention import Case, Variant, compile_artifacts, make_reads, name_heads
 from device_suite import load, run_subset_suite
+from dropout_reference import Dropout
 from sequences import check_sequence
 
 
@@ -166,6 +167,23 @@ VARIANTS = [
     variant(16, 128, heads=(8, 2), mask="causal", pack=1, schedule=DECODE, split=264, balance=True, stored=E4M3,
             scaled=True),
     variant(64, 128, heads=(8, 2), pack=3, schedule=DECODE, split=264, balance=True, scaled=True, out="f32"),
+    # Masks that read operands: drafts of trees behind the cached keys, and boundaries and blocks of positions.
+    variant(16, 128, heads=(8, 2), data="tree", pack=8),
+    variant(64, 128, heads=(32, 8), data="tree", pack=64),
+    variant(0, 128, heads=(8, 2), data="shared_tree", pack=4, dtype="f16"),
+    variant(64, 64, heads=(4, 4), data="tree", pack=16),
+    variant(32, 128, heads=(8, 1), data="tree", lse=False),
+    variant(64, 128, heads=(8, 2), data="shared_tree", pack=3, schedule=DECODE, split=132, balance=True),
+    variant(64, 128, heads=(8, 2), data="tree", pack=8, score="alibi"),
+    variant(16, 128, heads=(8, 2), data="tree", pack=4, stored=E4M3),
+    variant(16, 576, 512, heads=(16, 1), data="tree", pack=2, latent=True),
+    variant(64, 128, heads=(8, 2), data="packed_documents", pack=2),
+    variant(32, 64, data="causal_blocks"),
+    # Dropout by positions, wherever keys are stored.
+    variant(16, 128, heads=(8, 2), mask="causal", dropout=Dropout(0.125, "philox", 7), pack=4),
+    variant(0, 64, heads=(4, 2), dropout=Dropout(0.5, "arx", 6)),
+    variant(64, 128, heads=(8, 2), mask="causal", dropout=Dropout(0.1, "arx", 6), pack=1),
+    variant(64, 128, heads=(8, 2), data="tree", dropout=Dropout(0.125, "philox", 7), pack=8, dtype="f16"),
 ]
 
 
@@ -230,6 +248,12 @@ def run_case(torch, function, v, lengths, queries, layout, seed):
     for name in v.captures:
         if name == "slopes":
             captures[name] = 2.0 ** -torch.arange(1, v.heads + 1, device="cuda", dtype=torch.float32)
+        elif name in v.reads:
+            # Masks see positions of all keys that there is room for.
+            stored = Case(v, batch, queries, caches[0].pages * caches[0].rows, seed=seed)
+            captures[name] = torch.from_numpy(make_reads(stored)[v.reads.index(name)]).cuda()
+        elif name in ("seed", "offset"):
+            captures[name] = torch.tensor(seed * 0x9E3779B97F4A7C1 + len(name), device="cuda")
         else:
             size = (max(batch, 1), max([queries, *lengths]))
             captures[name] = torch.randint(3, size, device="cuda", dtype=torch.int32, generator=generator)
@@ -257,8 +281,9 @@ def run_case(torch, function, v, lengths, queries, layout, seed):
         torch.cuda.synchronize()
         results.append((out, lse))
     for s, length in enumerate(lengths):
-        case = Case(v, 1, queries, length)
-        own = {name: x[s : s + 1] if name == "docs" else x for name, x in captures.items()}
+        case = Case(v, 1, queries, length, entry=s)
+        by_entry = ("docs", *v.reads)
+        own = {name: x[s : s + 1] if name in by_entry and len(x) > 1 else x for name, x in captures.items()}
         out, lse = (x[s : s + 1] for x in results[0])
         stored = [each[s] for each in keys]
         if v.scaled:

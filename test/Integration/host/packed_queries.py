@@ -23,9 +23,10 @@ import itertools
 import os
 import random
 import sys
+import types
 
 import numpy as np
-from attention import compile_variant, descriptor, from_memory, round_to, to_memory
+from attention import Dropout, compile_variant, descriptor, from_memory, round_to, to_memory
 from paged import Cache, Paged, change_table, store
 from sequences import compare
 
@@ -82,6 +83,11 @@ VARIANTS = [
     PackedQueries(16, "f32", 64, mask="causal", split=8, tile=(8, 16), hq=4, hkv=2),
     PackedQueries(64, "f32", 64, mask="causal", score="softcap", sinks="f32", split=32, tile=(4, 16), hq=4, hkv=4),
     PackedQueries(16, "f32", 32, mask="causal", hq=12, hkv=6, hv=3),
+    # Drafts of trees, whose nodes are rows of the queries, and dropout by positions in sequences.
+    PackedQueries(16, "f32", 64, data="shared_tree", hq=4, hkv=2),
+    PackedQueries(64, "bf16", 32, data="shared_tree", split=8, tile=(8, 16), hq=4, hkv=2, layout="bshd"),
+    PackedQueries(16, "f32", 64, mask="causal", hq=4, hkv=2, dropout=Dropout(0.125, "philox", 7)),
+    PackedQueries(64, "f32", 32, data="shared_tree", tile=(16, 32), dropout=Dropout(0.5, "arx", 6, bits=4)),
 ]
 
 
@@ -105,6 +111,16 @@ class Call:
             self.keys.append(keys)
         self.slopes = [2.0 ** -np.arange(1, variant.hq + 1, dtype=np.float32)] if variant.score == "alibi" else []
         self.sinks = rng.standard_normal(variant.hq).astype(np.float32) if variant.sinks else None
+        shape = types.SimpleNamespace(b=len(lengths), hq=variant.hq, sq=max(self.counts, default=0), skv=stored)
+        self.state, self.kept, _ = variant.generate_keep_mask(shape, rng)
+        self.parents, self.reads = [], []
+        if variant.data:
+            rows = np.full((1, self.total), -1, np.int32)
+            for count, begin in zip(self.counts, self.bounds):
+                own = variant.make_reads(types.SimpleNamespace(b=1, sq=count), rng)[0]
+                rows[:, begin : begin + count] = np.where(own < 0, own, own + begin)
+                self.parents.append(own)
+            self.reads = [rows]
 
     def run(self, variant, library, cache):
         """Output and log-sum-exp, for pages of a cache or for contiguous keys."""
@@ -113,7 +129,7 @@ class Call:
         out = variant.array(1, variant.hq, self.total, variant.dv, lambda s: np.full(s, 7, element))
         lse = np.full((1, variant.hq, self.total), 7, np.float32)
         more = [*self.slopes, *([] if self.sinks is None else [self.sinks]),
-                *([np.array(variant.head_map, np.int32)] if variant.head_map else [])]
+                *([np.array(variant.head_map, np.int32)] if variant.head_map else []), *self.state, *self.reads]
         arrays = [store(variant, self.q), *kv, out, self.bounds, self.cache.lengths, *([cache.given] if cache else []),
                   lse, *more]
         library._mlir_ciface_run(*(ctypes.byref(descriptor(a)) for a in arrays))
@@ -133,7 +149,10 @@ def check_sequence(variant, call, s, out, lse):
         return None
     values = [call.q[:, :, rows], *(x[s : s + 1, :, :length] for x in call.keys)]
     captures = {"slopes": call.slopes[0]} if call.slopes else {}
-    return compare(variant, [round_to(x, variant.dtype) for x in values], captures, out, lse, sinks=call.sinks)
+    more = {"reads": call.parents[s : s + 1]}
+    if call.kept is not None:
+        more["kept"] = call.kept[s : s + 1, :, : call.counts[s], :length]
+    return compare(variant, [round_to(x, variant.dtype) for x in values], captures, out, lse, sinks=call.sinks, **more)
 
 
 def run(variant, libraries, cases, rng, runtime, gap, bad=None):

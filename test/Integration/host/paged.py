@@ -23,7 +23,7 @@ import sys
 import types
 
 import numpy as np
-from attention import CAPTURES, Variant, compile_variant, descriptor, from_memory, round_to, to_memory
+from attention import CAPTURES, Dropout, Variant, compile_variant, descriptor, from_memory, round_to, to_memory
 from sequences import compare
 
 
@@ -31,9 +31,10 @@ class Paged(Variant):
     """A variant whose keys and values are in pages, or contiguous if the page size is 0. `balance` says whether the
     number of splits follows from the lengths."""
 
-    def __init__(self, page, *args, balance=False, **options):
+    def __init__(self, page, *args, balance=False, has_pages=True, **options):
         super().__init__(*args, **options)
-        self.page, self.balance = page, balance
+        # Without pages, the page size is that in which room for keys grows.
+        self.page, self.balance, self.has_pages = page, balance, has_pages
 
     def contiguous(self):
         copy = type(self).__new__(type(self))
@@ -98,6 +99,20 @@ VARIANTS = [
     # Other numbers of value heads than of key heads.
     Paged(16, "f32", 32, mask="causal", hq=12, hkv=3, hv=6),
     Paged(32, "bf16", 64, mask="causal", hq=12, hkv=6, hv=2, split=8, pack=True, tile=(4, 32)),
+    # Masks that read operands: drafts of trees behind the cached keys, and boundaries, blocks and ids of positions.
+    Paged(16, "f32", 64, data="tree", hq=4, hkv=2),
+    Paged(64, "bf16", 32, data="shared_tree", tile=(8, 48), layout="bshd"),
+    Paged(32, "f32", 40, data="tree", hq=4, hkv=1, split=8, tile=(8, 16), sinks="f32", score="alibi"),
+    Paged(16, "f32", 64, data="tree", split=64, balance=True, tile=(4, 16), hq=4, hkv=2),
+    Paged(32, "f32", 64, data="tree", hq=8, hkv=2, split=8, pack=True, tile=(4, 32)),
+    Paged(64, "f16", 64, data="tree", tile=None),
+    Paged(32, "f32", 32, data="packed_documents", hq=4, hkv=2),
+    Paged(16, "f32", 32, data="causal_blocks", tile=(16, 24)),
+    Paged(16, "f32", 32, data="documents", hq=4, hkv=2, has_pages=False),
+    # Dropout by positions, wherever keys are stored.
+    Paged(16, "f32", 64, mask="causal", hq=4, hkv=2, dropout=Dropout(0.125, "philox", 7)),
+    Paged(64, "bf16", 64, split=8, tile=(16, 16), dropout=Dropout(0.1, "arx", 6, bits=16)),
+    Paged(32, "f32", 32, data="tree", split=64, balance=True, tile=(16, 32), dropout=Dropout(0.5, "threefry", 12)),
 ]
 
 
@@ -129,8 +144,8 @@ def store(variant, values):
     return to_memory(values.transpose(order), variant.dtype).transpose(np.argsort(order))
 
 
-def check_entry(variant, inputs, captures, sinks, s, length, out, lse):
-    """What is wrong with the results of entry `s`."""
+def check_entry(variant, inputs, captures, sinks, reads, kept, s, length, out, lse):
+    """What is wrong with the results of entry `s`. `kept` says which pairs dropout keeps."""
     out, lse = out[s : s + 1], lse[s : s + 1]
     if length == 0:
         expected = -np.inf
@@ -141,7 +156,9 @@ def check_entry(variant, inputs, captures, sinks, s, length, out, lse):
         return None
     own = {name: x[s : s + 1] if name == "docs" else x for name, x in captures.items()}
     values = [round_to(x[s : s + 1, :, : None if n == 0 else length], variant.dtype) for n, x in enumerate(inputs)]
-    return compare(variant, values, own, out, lse, sinks=sinks)
+    reads = [x[s : s + 1] if len(x) > 1 else x for x in reads]
+    kept = None if kept is None else kept[s : s + 1, :, :, :length]
+    return compare(variant, values, own, out, lse, sinks=sinks, reads=reads, kept=kept)
 
 
 def run(variant, libraries, lengths, queries, rng, runtime, bad=None):
@@ -161,13 +178,15 @@ def run(variant, libraries, lengths, queries, rng, runtime, bad=None):
         _, numpy_type, make = CAPTURES[name]
         captures[name] = np.ascontiguousarray(make(shape, rng), numpy_type)
     sinks = rng.standard_normal(variant.hq).astype(np.float32) if variant.sinks else None
+    state, kept, _ = variant.generate_keep_mask(shape, rng)
+    reads = variant.make_reads(shape, rng)
     more = [*captures.values(), *([sinks] if variant.sinks else []),
-            *([np.array(variant.head_map, np.int32)] if variant.head_map else [])]
+            *([np.array(variant.head_map, np.int32)] if variant.head_map else []), *state, *reads]
     element = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}[variant.out]
     given, table = cache.lengths.copy(), cache.given.copy()
     changed = bad(cache, given, table) if bad else ()
     results = []
-    for library, is_paged in zip(libraries, (True, False)):
+    for library, is_paged in zip(libraries, (variant.has_pages, False)):
         kv = [store(variant, cache.split(x) if is_paged else x) for x in inputs[1:]]
         out = variant.array(batch, variant.hq, queries, variant.dv, lambda s: np.full(s, 7, element))
         lse = np.full((batch, variant.hq, queries), 7, np.float32)
@@ -176,13 +195,13 @@ def run(variant, libraries, lengths, queries, rng, runtime, bad=None):
         reported = runtime.attnrtTakeFault(0)
         if runtime.attnrtTakeFault(0) != 0:
             return "a fault was reported twice"
-        if is_paged and reported != (1 if changed else 0):
+        if is_paged == variant.has_pages and reported != (1 if changed else 0):
             return f"status {reported}"
         results.append((out, lse))
     for s, length in enumerate(lengths):
         if s in changed:
             continue
-        message = check_entry(variant, inputs, captures, sinks, s, length, *results[0])
+        message = check_entry(variant, inputs, captures, sinks, reads, kept, s, length, *results[0])
         if message:
             return f"entry {s}: {message}"
         for paged, contiguous in zip(*results):
@@ -218,7 +237,7 @@ def main():
     os.makedirs(args.work, exist_ok=True)
     runtime = ctypes.CDLL(os.path.join(args.library, "libattn_runtime.so"))
 
-    modules = [x for variant in VARIANTS for x in (variant, variant.contiguous())]
+    modules = [x if x.has_pages else x.contiguous() for variant in VARIANTS for x in (variant, variant.contiguous())]
     paths = [os.path.join(args.work, f"variant{n}") for n in range(len(modules))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         libraries = list(pool.map(lambda x: compile_variant(*x, args), zip(modules, paths)))
@@ -228,7 +247,7 @@ def main():
         pair = libraries[2 * number : 2 * number + 2]
         for name, (lengths, queries) in CASES.items():
             results.append((f"{variant}\n  {name}", run(variant, pair, lengths, queries, rng, runtime)))
-        for bad_number, bad in enumerate(BAD):
+        for bad_number, bad in enumerate(BAD if variant.has_pages else []):
             results.append((f"{variant}\n  bad {bad_number}", run(variant, pair, [70, 33, 5], 2, rng, runtime, bad)))
     failures = [(case, message) for case, message in results if message]
     for case, message in failures:

@@ -173,9 +173,7 @@ static LogicalResult verifyCacheOperands(AttentionOpInterface op,
   auto attention = dyn_cast<AttentionOp>(op.getOperation());
   for (auto [other, isUsed] :
        {std::pair("identity", attention && attention.getIdentity()),
-        std::pair("reads", !op.getMaskReads().empty()),
         std::pair("block_mask", attention && attention.getBlockMask()),
-        std::pair("dropout", bool(op.getDropoutAttr())),
         std::pair("dropout_mask", bool(op.getDropoutMask()))})
     if (isUsed)
       return op->emitOpError()
@@ -421,10 +419,12 @@ static LogicalResult verifyMaskReads(AttentionOpInterface op) {
   }
   if (count == 0)
     return success();
-  if (op.hasSequences())
+  if (op.hasSequences() && !op.hasPackedQueries())
     return op->emitOpError(
         "mask must not read operands together with 'sequences'");
-  MaskReads scope{operands, op.getQuery(), op.getKey(), {}, {}, {}};
+  Value keys = op.getPageTable() ? Value() : op.getKey();
+  MaskReads scope{operands, op.getQuery(),        keys, {}, {},
+                  {},       op.hasPackedQueries()};
   return mask.verifyReads([&] { return op->emitOpError("mask "); }, scope);
 }
 

@@ -139,9 +139,11 @@ static LogicalResult verifyRead(function_ref<InFlightDiagnostic()> emitError,
     if (size == 1 || size == expected || ShapedType::isDynamic(size) ||
         ShapedType::isDynamic(expected))
       continue;
-    return emitError() << "dimension " << dim << " of operand " << number
-                       << " of 'reads', '" << name << "', must be 1 or "
-                       << expected << " (was " << size << ")";
+    return emitError()
+           << "dimension " << dim << " of operand " << number
+           << " of 'reads', '" << name << "', must be 1"
+           << (expected == 1 ? Twine() : " or " + Twine(expected)).str()
+           << " (was " << size << ")";
   }
   return success();
 }
@@ -160,6 +162,16 @@ verifyLastSize(function_ref<InFlightDiagnostic()> emitError,
   return emitError() << "dimension " << type.getRank() - 1 << " of operand "
                      << number << " of 'reads', '" << name << "', must be "
                      << expected << " (was " << size << ")";
+}
+
+/// Checks that queries are rows of the operands that `mask` reads.
+static LogicalResult
+verifyUnpacked(function_ref<InFlightDiagnostic()> emitError,
+               const MaskReads &reads, Attribute mask) {
+  if (!reads.areQueriesPacked)
+    return success();
+  return emitError() << mask
+                     << " must not read operands together with 'sequences'";
 }
 
 /// Adds that the first `shared` dimensions of operand `number` have the sizes
@@ -188,6 +200,12 @@ SmallVector<int64_t> DocumentsAttr::getReads() const {
 LogicalResult
 DocumentsAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
                            const MaskReads &reads) const {
+  if (failed(verifyUnpacked(emitError, reads, *this)))
+    return failure();
+  if (!reads.key)
+    return emitError() << *this
+                       << " must not be used together with 'page_table', which "
+                          "does not say how many keys have an id";
   for (auto [name, number, sized] :
        {std::tuple("queries", getQueries(), reads.query),
         std::tuple("keys", getKeys(), reads.key)})
@@ -242,7 +260,8 @@ SmallVector<int64_t> PackedDocumentsAttr::getReads() const {
 LogicalResult
 PackedDocumentsAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
                                  const MaskReads &reads) const {
-  if (failed(verifyRead(emitError, reads, "queries", getQueries(), 2, 1)) ||
+  if (failed(verifyUnpacked(emitError, reads, *this)) ||
+      failed(verifyRead(emitError, reads, "queries", getQueries(), 2, 1)) ||
       failed(verifyRead(emitError, reads, "keys", getKeys(), 2, 1)))
     return failure();
   int64_t queries =
@@ -332,8 +351,14 @@ Value TreeAttr::emitPredicate(OpBuilder &builder, Location loc,
       arith::CmpIOp::create(b, arith::CmpIPredicate::slt, at.key, prefix);
   Value node = arith::MaxSIOp::create(
       b, arith::SubIOp::create(b, at.key, prefix).getResult(), b.constant(0));
-  Value isAbove =
-      b.readBit(table, {b.select(table, 0, at.batch), at.query}, node);
+  Value row = at.query, batch = at.batch;
+  // All sequences have rows of one table.
+  if (Value first = at.firstQueryRow) {
+    row = arith::AddIOp::create(b, first, row);
+    node = arith::AddIOp::create(b, first, node);
+    batch = b.constant(0);
+  }
+  Value isAbove = b.readBit(table, {b.select(table, 0, batch), row}, node);
   return arith::OrIOp::create(b, isBefore, isAbove);
 }
 
@@ -365,7 +390,8 @@ SmallVector<int64_t> BlockSparseAttr::getReads() const {
 LogicalResult
 BlockSparseAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
                              const MaskReads &reads) const {
-  if (failed(verifyRead(emitError, reads, "offsets", getOffsets(), 3, 2)) ||
+  if (failed(verifyUnpacked(emitError, reads, *this)) ||
+      failed(verifyRead(emitError, reads, "offsets", getOffsets(), 3, 2)) ||
       failed(verifyRead(emitError, reads, "indices", getIndices(), 3, 2)))
     return failure();
   auto offsets = cast<ShapedType>(reads.operands[getOffsets()].getType());

@@ -15,6 +15,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -59,14 +60,20 @@ Value attn::emitContiguousRow(OpBuilder &builder, Location loc, Value first,
   return arith::AddIOp::create(builder, loc, first, key);
 }
 
-static Value emitSize(OpBuilder &builder, Location loc, Value memref,
+static Value emitSize(OpBuilder &builder, Location loc, Value operand,
                       int64_t dim) {
-  return builder.createOrFold<memref::DimOp>(loc, memref, dim);
+  if (isa<TensorType>(operand.getType()))
+    return builder.createOrFold<tensor::DimOp>(loc, operand, dim);
+  return builder.createOrFold<memref::DimOp>(loc, operand, dim);
 }
 
-static Value loadIndex(OpBuilder &builder, Location loc, Value memref,
+static Value loadIndex(OpBuilder &builder, Location loc, Value operand,
                        Value index) {
-  Value element = memref::LoadOp::create(builder, loc, memref, index);
+  Value element;
+  if (isa<TensorType>(operand.getType()))
+    element = tensor::ExtractOp::create(builder, loc, operand, index);
+  else
+    element = memref::LoadOp::create(builder, loc, operand, index);
   return arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
                                     element);
 }
@@ -112,6 +119,25 @@ SequenceRows attn::emitQueryRows(OpBuilder &builder, Location loc,
   if (addressing.packsQueries())
     return emitPackedRows(builder, loc, lengths, stored, sequence);
   return emitFirstRows(builder, loc, lengths, stored, sequence);
+}
+
+MaskPosition attn::emitMaskPosition(OpBuilder &builder, Location loc,
+                                    AttentionOpInterface op, ValueRange at,
+                                    Value storedQueries, Value storedKeys) {
+  MaskPosition position{at[0], at[1], at[2], at[3], storedQueries, storedKeys};
+  KVAddressingAttrInterface addressing = op.getAddressing();
+  if (Value sequences = op.getQuerySequences()) {
+    SequenceRows rows = emitQueryRows(builder, loc, addressing, sequences,
+                                      storedQueries, at[0]);
+    position.queryLength = rows.length;
+    if (addressing.packsQueries())
+      position.firstQueryRow = rows.first;
+  }
+  Value sequences = op.getKeySequences();
+  if (Value lengths = sequences ? sequences : op.getKeyLengths())
+    position.keyLength =
+        addressing.emitRows(builder, loc, lengths, storedKeys, at[0]).length;
+  return position;
 }
 
 //===----------------------------------------------------------------------===//

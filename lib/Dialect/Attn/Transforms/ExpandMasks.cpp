@@ -15,6 +15,7 @@
 #include "MaskMod.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Support/DeadOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/PatternMatch.h"
@@ -68,13 +69,12 @@ static void noteSizesOfMask(RewriterBase &rewriter, AttentionOpInterface op,
   });
 }
 
-/// The number of queries or keys of `operand`.
-static Value emitLength(RewriterBase &rewriter, AttentionOpInterface op,
-                        Value operand) {
+/// The number of queries that are stored.
+static Value emitQueryLength(RewriterBase &rewriter, AttentionOpInterface op) {
   Location loc = op.getLoc();
   if (op.isBufferized())
-    return rewriter.createOrFold<memref::DimOp>(loc, operand, lengthDim);
-  return rewriter.createOrFold<tensor::DimOp>(loc, operand, lengthDim);
+    return rewriter.createOrFold<memref::DimOp>(loc, op.getQuery(), lengthDim);
+  return rewriter.createOrFold<tensor::DimOp>(loc, op.getQuery(), lengthDim);
 }
 
 using MaskTables = llvm::MapVector<Attribute, SmallVector<Value>>;
@@ -106,24 +106,29 @@ static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
          << " read operands, " << named.size() << " keep their names";
 
   rewriter.setInsertionPoint(op);
-  Value queryLength = emitLength(rewriter, op, op.getQuery());
-  Value keyLength = emitLength(rewriter, op, op.getKey());
+  Value queryLength = emitQueryLength(rewriter, op);
+  Value keyLength = op.getAddressing().emitMaxKeys(
+      rewriter, op.getLoc(), op.getKey(), op.getPageTable());
   SmallVector<Value> operands(op.getMaskReads());
-  MaskReads reads{operands,    op.getQuery(), op.getKey(),
-                  queryLength, keyLength,     getPreparation(op)};
+  MaskReads reads{operands,
+                  op.getQuery(),
+                  op.getPageTable() ? Value() : op.getKey(),
+                  queryLength,
+                  keyLength,
+                  getPreparation(op),
+                  op.hasPackedQueries()};
   noteSizesOfMask(rewriter, op, reads);
   MaskTables tables = emitTables(rewriter, op, reads);
   auto getTables = [&](Attribute mask) { return ValueRange(tables[mask]); };
   addToMaskMod(rewriter, op, read, [&](Block &block) -> MaskPosition {
-    return {block.getArgument(0),
-            block.getArgument(1),
-            block.getArgument(2),
-            block.getArgument(3),
-            queryLength,
-            keyLength,
-            getTables};
+    MaskPosition position =
+        emitMaskPosition(rewriter, op.getLoc(), op, block.getArguments(),
+                         queryLength, keyLength);
+    position.getTables = getTables;
+    return position;
   });
   rewriter.modifyOpInPlace(op, [&] {
+    eraseDeadOps(op.getMaskMod().front());
     op.getMaskReadsMutable().clear();
     if (named.empty())
       op.removeMaskAttr();

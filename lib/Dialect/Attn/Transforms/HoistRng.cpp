@@ -372,6 +372,13 @@ void AttnHoistRngPass::runOnOperation() {
     return signalPassFailure();
   for (DropoutUsers &users : collectDropoutUsers(getOperation())) {
     if (llvm::any_of(users.ops, [](AttentionOpInterface op) {
+          return op.getKeyLengths() || op.hasPackedQueries();
+        })) {
+      (void)missed(users,
+                   "a KV cache has room for more keys than its sequences have");
+      continue;
+    }
+    if (llvm::any_of(users.ops, [](AttentionOpInterface op) {
           return !op.getAddressing().hasEntries();
         })) {
       (void)missed(users,

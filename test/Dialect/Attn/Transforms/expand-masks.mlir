@@ -101,3 +101,70 @@ func.func @blocks(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>, %x: memref
       reads(%x, %x : memref<?x8x?xi32>, memref<?x8x?xi32>)
   return
 }
+
+// -----
+
+// In a KV cache, the lengths of masks are those that the device reads.
+
+// CHECK-LABEL: func @cached_tree
+// CHECK-SAME:    %[[LENGTHS:[a-z0-9]+]]: tensor<?xi32>, %[[TABLE:[a-z0-9]+]]: tensor<?x?xi32>
+// CHECK:         %[[MAP:.*]] = attn.ancestor_map
+// CHECK:         attn.attention
+// CHECK-SAME:    mask_mod {
+// CHECK-NEXT:    ^bb0(%[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NEXT:      %[[LENGTH:.*]] = tensor.extract %[[LENGTHS]][%[[B]]]
+// CHECK-NEXT:      %[[KEYS:.*]] = arith.index_cast %[[LENGTH]] : i32 to index
+// CHECK-NEXT:      %[[PREFIX:.*]] = arith.subi %[[KEYS]], %{{.*}} : index
+// CHECK-NEXT:      %[[BEFORE:.*]] = arith.cmpi slt, %[[J]], %[[PREFIX]] : index
+// CHECK:           tensor.extract %[[MAP]][%[[B]], %[[I]], %{{.*}}]
+func.func @cached_tree(%q: tensor<?x8x16x64xbf16>, %k: tensor<?x2x64x64xbf16>, %lengths: tensor<?xi32>, %table: tensor<?x?xi32>,
+                       %parents: tensor<?x16xi32>) -> tensor<?x8x16x64xbf16> {
+  %0 = attn.attention ins(%q, %k, %k : tensor<?x8x16x64xbf16>, tensor<?x2x64x64xbf16>, tensor<?x2x64x64xbf16>)
+      outs(%q : tensor<?x8x16x64xbf16>) key_lengths(%lengths : tensor<?xi32>) page_table(%table : tensor<?x?xi32>)
+      mask(#attn.tree<parents = 0>) reads(%parents : tensor<?x16xi32>) -> tensor<?x8x16x64xbf16>
+  return %0 : tensor<?x8x16x64xbf16>
+}
+
+// -----
+
+// Nodes of packed queries are rows of all sequences, which have one table.
+
+// CHECK-LABEL: func @packed_tree
+// CHECK-SAME:    %[[CU:[a-z0-9]+]]: memref<?xi32>, %[[LENGTHS:[a-z0-9]+]]: memref<?xi32>
+// CHECK:         attn.ancestor_map ins(%{{.*}} : memref<1x?xi32>) outs(%[[MAP:.*]] : memref<1x?x?xi32>)
+// CHECK:         attn.attention
+// CHECK:         mask_mod {
+// CHECK-NEXT:    ^bb0(%[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK:           %[[BEGIN:.*]] = memref.load %[[CU]][%[[B]]]
+// CHECK:           %[[FIRST:.*]] = arith.index_cast %[[BEGIN]] : i32 to index
+// CHECK:           memref.load %[[LENGTHS]][%[[B]]]
+// CHECK:           %[[ROW:.*]] = arith.addi %[[FIRST]], %[[I]] : index
+// CHECK:           %[[NODE:.*]] = arith.addi %[[FIRST]], %{{.*}} : index
+// CHECK:           %[[ZERO:.*]] = arith.constant 0 : index
+// CHECK:           %[[WORD:.*]] = arith.divui %[[NODE]]
+// CHECK:           memref.load %[[MAP]][%[[ZERO]], %[[ROW]], %[[WORD]]]
+func.func @packed_tree(%q: memref<1x8x?x64xbf16>, %k: memref<?x2x64x64xbf16>, %cu: memref<?xi32>, %lengths: memref<?xi32>,
+                       %table: memref<?x?xi32>, %parents: memref<1x?xi32>) {
+  attn.attention ins(%q, %k, %k : memref<1x8x?x64xbf16>, memref<?x2x64x64xbf16>, memref<?x2x64x64xbf16>)
+      outs(%q : memref<1x8x?x64xbf16>) sequences packed_queries(%cu, %lengths : memref<?xi32>, memref<?xi32>)
+      page_table(%table : memref<?x?xi32>) mask(#attn.tree<parents = 0>) reads(%parents : memref<1x?xi32>)
+  return
+}
+
+// -----
+
+// Tables have an entry for each key that the pages of an entry have room for.
+
+// CHECK-LABEL: func @cached_documents
+// CHECK-SAME:    %[[TABLE:[a-z0-9]+]]: memref<?x?xi32>
+// CHECK:         %[[PAGES:.*]] = memref.dim %[[TABLE]], %{{.*}} : memref<?x?xi32>
+// CHECK:         %[[ROOM:.*]] = arith.muli %[[PAGES]], %{{.*}} : index
+// CHECK:         %[[KEYS:.*]] = memref.alloc(%[[ROOM]]) : memref<1x?xi32>
+// CHECK:         attn.sequence_ids ins(%{{.*}}) outs(%[[KEYS]] : memref<1x?xi32>) otherwise(-2)
+func.func @cached_documents(%q: memref<?x8x4x64xbf16>, %k: memref<?x2x64x64xbf16>, %lengths: memref<?xi32>, %table: memref<?x?xi32>,
+                            %bounds: memref<1x?xi32>) {
+  attn.attention ins(%q, %k, %k : memref<?x8x4x64xbf16>, memref<?x2x64x64xbf16>, memref<?x2x64x64xbf16>)
+      outs(%q : memref<?x8x4x64xbf16>) key_lengths(%lengths : memref<?xi32>) page_table(%table : memref<?x?xi32>)
+      mask(#attn.packed_documents<queries = 0, keys = 0>) reads(%bounds : memref<1x?xi32>)
+  return
+}

@@ -53,6 +53,20 @@ func.func @side_effect(%q: !t, %x: !x, %seed: tensor<i64>) -> (!t, !x) {
 #dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
 !t = tensor<1x2x64x32xf32>
 !x = tensor<64x64xf32>
+func.func @cache(%q: !t, %x: !x, %lengths: tensor<1xi32>, %seed: i64) -> (!t, !x) {
+  %p = attn.matmul ins(%x, %x : !x, !x) outs(%x : !x) -> !x
+  // REMARK: makes random numbers in the kernel: a KV cache has room for more keys than its sequences have
+  %r = attn.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
+      key_lengths(%lengths : tensor<1xi32>)
+      dropout(#dropout, %seed, %seed : i64, i64) -> !t
+  return %r, %p : !t, !x
+}
+
+// -----
+
+#dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
+!t = tensor<1x2x64x32xf32>
+!x = tensor<64x64xf32>
 func.func @sequences(%q: !t, %x: !x, %ends: tensor<2xi32>, %seed: i64) -> (!t, !x) {
   %p = attn.matmul ins(%x, %x : !x, !x) outs(%x : !x) -> !x
   // REMARK: makes random numbers in the kernel: lengths of packed sequences are known on the device alone

@@ -36,7 +36,9 @@ def Attn_DocumentsAttr : Attn_DataMaskAttr<"Documents", "documents"> {
     and `keys` are numbers of operands that the mask reads. These are
     `[B|1, positions]` of `i32`: ids for each batch entry, or for all of them. Both
     may be the same operand. For causal documents, combine it with `#attn.causal`
-    by `#attn.and`.
+    by `#attn.and`. With `key_lengths`, `keys` has an id for each key that the cache
+    has room for; pages do not say how many these are, so that the mask cannot be
+    used with `page_table`.
 
     ```mlir
     attn.attention ... mask(#attn.and<#attn.causal, #attn.documents<queries = 0, keys = 0>>)
@@ -80,6 +82,11 @@ def Attn_TreeAttr : Attn_DataMaskAttr<"Tree", "tree"> {
     number of an operand that the mask reads, `[B|1, queries]` of `i32`: the parent
     of each node, which comes before it, or -1 for roots. The runtime reports other
     entries.
+
+    In a KV cache with `key_lengths`, the last keys are those before the length of
+    each batch entry, so that drafts of any tree are verified after prefixes of any
+    length. With `sequences packed_queries`, `parents` is `[1, queries]` and numbers
+    nodes by the rows of `query`, over all sequences.
 
     ```mlir
     attn.attention ... mask(#attn.tree<parents = 0>) reads(%parents : tensor<1x64xi32>)

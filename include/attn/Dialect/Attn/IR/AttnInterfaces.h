@@ -56,18 +56,25 @@ struct MaskPosition {
   /// The values that `emitTables` returned for a mask that reads operands.
   /// Without it, such a mask emits a value of which nothing is known.
   llvm::function_ref<ValueRange(Attribute)> getTables = nullptr;
+  /// The row of query 0 in operands that have the rows of packed queries; null
+  /// for row 0.
+  Value firstQueryRow = nullptr;
 };
 
 /// The operands that masks of an attention read, and the values that their
 /// tables depend on. Lengths have type `index`.
 struct MaskReads {
   ValueRange operands;
+  /// The queries, and the keys if their rows are positions: null for pages.
   Value query, key;
-  /// The lengths; null if only types are of interest.
+  /// How many queries and keys are stored, at least as many as any sequence
+  /// has; null if only types are of interest.
   Value queryLength, keyLength;
   /// The schedule of the kernels that compute tables, with
   /// `ScheduleAttrInterface`; or null.
   Attribute schedule;
+  /// Whether the queries of sequences follow each other in one batch entry.
+  bool areQueriesPacked = false;
 };
 
 /// Dimensions of two operands that must have equal sizes.

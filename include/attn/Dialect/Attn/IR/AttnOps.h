@@ -90,6 +90,14 @@ LogicalResult verifyBlockMaskSizes(Operation *op, Value blockMask,
                                    Attribute schedule, int64_t queries,
                                    int64_t keys);
 
+/// Emits the pair that `at`, the arguments of a mask_mod region of `op`, stands
+/// for: batch, head, query and key. `storedQueries` and `storedKeys` are the
+/// numbers that are stored; the lengths of sequences and KV caches are read.
+/// Leaves operations that nothing uses where these have other information, too.
+MaskPosition emitMaskPosition(OpBuilder &builder, Location loc,
+                              AttentionOpInterface op, ValueRange at,
+                              Value storedQueries, Value storedKeys);
+
 } // namespace mlir::attn
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNOPS_H

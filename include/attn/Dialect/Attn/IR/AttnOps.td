@@ -252,7 +252,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
 
     Masks that depend on data, such as `#attn.documents`, refer to operands of
     `reads` by their number. These operands are read when the operation runs, on
-    the device that runs it. Such masks cannot be used with `sequences`.
+    the device that runs it. Such masks cannot be used with `sequences`, but for
+    `#attn.tree` with `packed_queries`.
 
     `block_mask` is the result of `attn.create_block_mask` for the same mask, lengths
     and `schedule`: lists of the partial and full tiles. Kernels whose mask reads
@@ -385,9 +386,10 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     entry has room for, `max_pages * page`; pages that are read are between 0 and
     `pages - 1`. The runtime reports others as an error, nothing outside of the
     tensors is read, and the results of their batch entries are undefined then.
-    Neither can be used with `identity`, `reads`, `block_mask`, dropout, or a
-    `query` region, and there is no gradient. `key_lengths` cannot be
-    used with `sequences`, and `page_table` only with `packed_queries`.
+    Neither can be used with `identity`, `block_mask`, `dropout_mask`, or a `query`
+    region, and there is no gradient. `key_lengths` cannot be used with `sequences`,
+    and `page_table` only with `packed_queries`. Dropout counts keys from the first
+    one of the batch entry, wherever they are stored.
 
     ```mlir
     attn.attention
@@ -403,8 +405,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     Queries are as in `packed`, with `N + 1` boundaries. `key_sequences` has `N`
     lengths, and the keys are as with `key_lengths`: sequence `s` has the first
     `key_sequences[s]` rows of batch entry `s`, or with `page_table` of the pages of
-    its row `s`. All else is as for packed sequences, without dropout, `identity`
-    and a gradient.
+    its row `s`. All else is as for packed sequences, without `dropout_mask`,
+    `identity` and a gradient.
 
     ```mlir
     attn.attention
