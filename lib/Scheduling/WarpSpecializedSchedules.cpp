@@ -475,6 +475,9 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t headDimTiles,
   bounds.registers -=
       packsGqa ? getPackedQueryRegisters(op) : getQueryRegisters(op);
   bounds.registers -= getConversionRegisters(op);
+  // Packed rows leave fewer registers for the iteration over lists of tiles.
+  if (packsGqa && queries != 1 && needsClassification(op))
+    bounds.registers -= 24;
   auto [keyTile, limit] = getLargestKeyTile(bounds);
   if (keyTile == 0)
     return std::nullopt;

@@ -161,3 +161,21 @@ func.func @cached_tree(%q: memref<?x32x8x128xbf16>, %k: memref<?x8x64x128xbf16>,
       }
   return
 }
+
+// Without lengths, kernels list the tiles of the packed rows.
+// CHECK-LABEL: @tree(
+// CHECK: split_kv_work_items = 132, pack_gqa = true, l2_promotion = 128, ctas_per_sm = 2>
+func.func @tree(%q: memref<1x32x8x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x8x128xbf16>, %above: memref<8x8xi1>) {
+  %prefix = arith.constant 65528 : index
+  attn.attention ins(%q, %k, %k : memref<1x32x8x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x8x128xbf16>)
+      mask_mod {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %before = arith.cmpi slt, %j, %prefix : index
+        %node = arith.subi %j, %prefix : index
+        %bit = memref.load %above[%i, %node] : memref<8x8xi1>
+        %keep = arith.ori %before, %bit : i1
+        attn.yield %keep : i1
+      }
+  return
+}

@@ -270,22 +270,6 @@ func.func @pack_head_map(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %
 
 // -----
 
-func.func @pack_mask(%q: memref<1x8x4x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x4x64xbf16>, %m: memref<4x?xi1>) {
-  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: kernels classify the tiles of its mask, so that each tile of queries of one head has a list of key tiles}}
-  attn.attention
-      ins(%q, %k, %k : memref<1x8x4x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
-      outs(%o : memref<1x8x4x64xbf16>)
-      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true>)
-      mask_mod {
-      ^bb0(%b: index, %h: index, %i: index, %j: index):
-        %keep = memref.load %m[%i, %j] : memref<4x?xi1>
-        attn.yield %keep : i1
-      }
-  return
-}
-
-// -----
-
 func.func @pack_query_region(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>) {
   // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: its query region depends on the query head}}
   attn.attention

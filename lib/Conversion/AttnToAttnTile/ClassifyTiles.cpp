@@ -520,14 +520,25 @@ static void listTiles(RewriterBase &rewriter, const ListedMask &listed,
 static ListedMask getListedMask(ScalarKernelBuilder &b,
                                 AttentionOpInterface attention) {
   bool isByHead = isMaskedByHead(attention);
+  int64_t heads = attention.getNumQueryHeads();
+  int64_t groupSize = attention.getGroupSize();
+  Value batches = b.size(attention.getQuery(), 0);
+  Value queryLength = b.size(attention.getQuery(), 2);
+  // Heads of packed tiles are groups, whose rows are queries of several heads.
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
+  if (schedule && schedule.packsGqa() && groupSize != 1) {
+    queryLength = b.mul(queryLength, b.constant(groupSize));
+    heads = attention.getNumGroups();
+    groupSize = 1;
+  }
   return {attention,
           attention.getMaskAttr(),
           attention.getMaskMod(),
-          b.size(attention.getQuery(), 0),
-          b.size(attention.getQuery(), 2),
+          batches,
+          queryLength,
           b.size(attention.getKey(), 2),
-          isByHead ? attention.getNumQueryHeads() : 1,
-          isByHead ? attention.getGroupSize() : 1};
+          isByHead ? heads : 1,
+          isByHead ? groupSize : 1};
 }
 
 ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,

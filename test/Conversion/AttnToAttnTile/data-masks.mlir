@@ -67,6 +67,26 @@ func.func @blocks(%q: memref<1x8x?x64xf32>, %x0: memref<1x8x?xi32>, %x1: memref<
   return
 }
 
+// Rows of packed heads are queries of several heads: lists are for tiles of these rows, one for all groups where the mask
+// does not depend on the head.
+
+// CHECK-LABEL: attn_tile.kernel @draft_classes(
+// CHECK-SAME:    %[[CLASSES:[a-z0-9]*]]: memref<?x1x?x?xi32>, %[[ROWS:[a-z0-9]*]]: index
+// CHECK:         %[[QUERY:.*]] = arith.divui %{{.*}}, %c4
+// CHECK-LABEL: attn_tile.kernel @draft_kernel(
+// CHECK:         attn_tile.pack_gqa %{{.*}} to memref<1x2x32x64xbf16
+// CHECK:         attn_tile.kv_tile_iterator {{.*}} listed(%{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : memref<?x1x?x?xi32>) split({{.*}}) mask_mod {
+// CHECK-LABEL: func @draft(
+// CHECK:         %[[ALL:.*]] = arith.muli %c8{{[_0-9]*}}, %c4{{[_0-9]*}} : index
+// CHECK:         attn_tile.launch @draft_classes args(%{{.*}}, %[[ALL]], %{{.*}}
+func.func @draft(%q: memref<1x8x8x64xbf16>, %k: memref<1x2x?x64xbf16>, %x0: memref<1x8xi32>) {
+  attn.attention ins(%q, %k, %k : memref<1x8x8x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%q : memref<1x8x8x64xbf16>) mask(#attn.tree<parents = 0>) reads(%x0 : memref<1x8xi32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1,
+          traversal = grid, split_kv_work_items = 132, pack_gqa = true>)
+  return
+}
+
 // In a KV cache the device reads the lengths: there are no lists, and the mask is evaluated in the kernel, for the tiles
 // that the nodes are in.
 

@@ -839,6 +839,11 @@ SHARED = [
     variant(128, heads=(8, 2), mask="window", sinks=True, schedule=STREAM, split=1000, pack=True),
     variant(128, heads=(8, 2), mask="window", sinks=True, schedule=STREAM, split=1000),
     variant(64, heads=(8, 2), score="bias16", dtype="f16", schedule=STREAM, split=50, pack=True, out="f32"),
+    # Lists of the tiles of these rows, for all groups or for each.
+    variant(128, heads=(8, 2), data="tree", pack=8),
+    variant(128, heads=(8, 2), data="documents", schedule=STREAM, split=132, pack=5),
+    variant(64, heads=(8, 2), data="blocks16", dtype="f16", schedule=STREAM, split=20, pack=33),
+    variant(64, heads=(6, 2), data="tree", schedule=STREAM, pack=64, lse=False),
     variant(128, heads=(4, 4), mask="causal", schedule=STREAM, split=132),
     variant(128, heads=(8, 2), mask="causal", schedule=STREAM, split=1000),
     variant(64, heads=(8, 1), dtype="f16", schedule=STREAM, split=40),

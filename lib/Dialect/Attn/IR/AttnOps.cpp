@@ -421,9 +421,6 @@ std::optional<std::string> attn::whyNotPackGqa(AttentionOp attention) {
            ")";
   if (attention.getBlockMask())
     return "its block mask is for tiles of queries of one head";
-  if (queries != 1 && needsClassification(attention))
-    return "kernels classify the tiles of its mask, so that each tile of "
-           "queries of one head has a list of key tiles";
   if (attention.getHeadMap())
     return "a head map gives each query head a key head of its own";
   if (attention.hasDropout())
