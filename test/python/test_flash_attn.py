@@ -195,6 +195,26 @@ def test_chunks_in_double_precision():
         torch.testing.assert_close(out[rows], exact)
 
 
+def test_dropout_in_pages():
+    """Dropout depends on positions in sequences; double precision makes the same keep mask on its own."""
+    lengths = [(5, 40), (1, 65), (20, 20), (3, 130)]
+    bounds = torch.tensor([0, *itertools.accumulate(count for count, _ in lengths)], dtype=torch.int32)
+    q = make(int(bounds[-1]), H, D)
+
+    def run(page, dtype, p):
+        pages = Pages([keys for _, keys in lengths], page, page, dtype)
+        torch.manual_seed(4)
+        return flash_attn_varlen_func(
+            q.to(dtype), *pages.pools, bounds, seqused_k=pages.lengths, block_table=pages.table, causal=True,
+            dropout_p=p,
+        )  # fmt: skip
+
+    for page in (16, 64):
+        exact = run(16, torch.float64, 0.3)
+        torch.testing.assert_close(run(page, torch.float32, 0.3).double(), exact, rtol=1e-4, atol=1e-5)
+        assert not run(page, torch.float32, 1.0).any()
+
+
 def test_chunks_compile_once():
     """New lengths, boundaries and tables do not compile anything again."""
     graphs = 0
@@ -227,7 +247,6 @@ PAGE_REFUSALS = [
     (dict(k=torch.zeros(5, HKV, D)), "k has 3 dimensions, expected 4 with block_table"),
     (dict(k=torch.zeros(5, 24, HKV, D)), "k has pages of 24 positions; they must have 16, 32"),
     (dict(q=torch.zeros(4, H, D, requires_grad=True)), "q requires a gradient"),
-    (dict(dropout_p=0.5), "dropout_p is 0.5, which attention with a KV cache does not have"),
 ]
 
 

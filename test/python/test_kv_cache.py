@@ -78,6 +78,87 @@ def test_against_f64(page, queries, options):
         torch.testing.assert_close(lse[entry].double(), exact_lse, rtol=1e-4, atol=1e-5)
 
 
+def draw_parents(entries, queries, seed):
+    nodes = torch.arange(queries)
+    steps = torch.randint(1, 5, (entries, queries), generator=torch.Generator().manual_seed(seed))
+    return (nodes - steps).clamp(min=-1).to(torch.int32)
+
+
+def attend_to_tree(q, k, v, length, parents):
+    """The output of one entry whose last keys are the nodes of a tree."""
+    above = torch.zeros(len(parents), len(parents), dtype=torch.bool)
+    for node, parent in enumerate(parents.tolist()):
+        if parent >= 0:
+            above[node] = above[parent]
+        above[node, node] = True
+    keep = torch.ones(len(parents), max(length, len(parents)), dtype=torch.bool)
+    keep[:, -len(parents) :] = above
+    # Keys that a short entry does not have are the first nodes.
+    keep = keep[:, keep.shape[1] - length :]
+    q, k, v = (x.double().transpose(0, 1) for x in (q, k[:length], v[:length]))
+    k, v = (x.repeat_interleave(H // x.shape[0], 0) for x in (k, v))
+    s = (q @ k.mT / math.sqrt(D)).masked_fill(~keep, -math.inf)
+    return (s.softmax(-1).nan_to_num() @ v).transpose(0, 1)
+
+
+@pytest.mark.parametrize("page", [0, 16, 64])
+@pytest.mark.parametrize("queries, shared", [(1, False), (8, False), (8, True), (13, False)])
+def test_drafts_of_trees(page, queries, shared):
+    caches, table, lengths = make_cache(page or 16, LENGTHS)
+    q = make(len(LENGTHS), queries, H, D)
+    parents = draw_parents(1 if shared else len(LENGTHS), queries, seed=queries)
+    out = flash_attn_with_kvcache(
+        q, *(cache[bool(page)] for cache in caches), cache_seqlens=lengths, block_table=table if page else None,
+        mask=attn.masks.tree(parents),
+    )  # fmt: skip
+    for entry, length in enumerate(LENGTHS):
+        own = parents[0 if shared else entry]
+        exact = attend_to_tree(q[entry], *(cache[0][entry] for cache in caches), length, own)
+        torch.testing.assert_close(out[entry].double(), exact, rtol=1e-4, atol=1e-5)
+
+
+def test_draft_is_appended():
+    """New keys are nodes, and a window applies together with the tree."""
+    before, new, left = [0, 20, 41], 6, 7
+    caches, table, lengths = make_cache(16, before)
+    dense, pools = ([cache[number].clone() for cache in caches] for number in range(2))
+    q = make(len(before), new, H, D)
+    k, v = (make(len(before), new, HKV, D, seed=seed) for seed in (8, 9))
+    chain = torch.arange(-1, new - 1, dtype=torch.int32)[None]
+    out = flash_attn_with_kvcache(
+        q, *pools, k, v, cache_seqlens=lengths, block_table=table, window_size=(left, -1), mask=attn.masks.tree(chain)
+    )
+    for entry, length in enumerate(before):
+        own = [torch.cat([cache[entry][:length], rows[entry]]) for cache, rows in zip(dense, (k, v))]
+        exact, _ = reference(q[entry], *own, length + new, causal=True, window=(left, -1))
+        torch.testing.assert_close(out[entry].double(), exact, rtol=1e-4, atol=1e-5)
+
+
+def test_documents_of_contiguous_caches():
+    caches, _, lengths = make_cache(16, LENGTHS)
+    dense = [cache[0] for cache in caches]
+    q, room = make(len(LENGTHS), 2, H, D), dense[0].shape[1]
+    ids = (torch.arange(room) // 20).to(torch.int32)[None]
+    of_queries = torch.tensor([[0], [0], [1], [3]], dtype=torch.int32).expand(-1, 2).contiguous()
+    out = flash_attn_with_kvcache(q, *dense, cache_seqlens=lengths, mask=attn.masks.documents(of_queries, ids))
+    for entry, length in enumerate(LENGTHS):
+        inside = (ids[0, :length] == of_queries[entry, 0]).nonzero()[:, 0]
+        exact, _ = reference(q[entry], *(cache[entry][inside] for cache in dense), len(inside))
+        torch.testing.assert_close(out[entry].double(), exact, rtol=1e-4, atol=1e-5)
+
+
+def test_wrong_parents_are_reported():
+    caches, table, lengths = make_cache(16, LENGTHS)
+    parents = draw_parents(len(LENGTHS), 4, seed=0)
+    parents[2, 1] = 3
+    with pytest.raises(attn.AttnError, match="'parents' holds 3 for node 1, expected -1 or a smaller number"):
+        for _ in range(2):
+            flash_attn_with_kvcache(
+                make(len(LENGTHS), 4, H, D), *(cache[1] for cache in caches), cache_seqlens=lengths, block_table=table,
+                mask=attn.masks.tree(parents),
+            )  # fmt: skip
+
+
 @pytest.mark.parametrize("queries", [1, 5])
 def test_other_numbers_of_value_heads(queries):
     (keys, _), table, lengths = make_cache(16, LENGTHS)
@@ -207,6 +288,13 @@ def test_refusals():
         call(q.clone().requires_grad_(), pool, pool)
     with pytest.raises(attn.AttnError, match="q has 3 dimensions, expected 4"):
         call(q[0], pool, pool)
+    with pytest.raises(attn.AttnError, match="mask is a str; pass one of attn.masks"):
+        call(mask="causal")
+    with pytest.raises(attn.AttnError, match="mask reads a torch.int64; give the mask tensors of torch.int32"):
+        call(mask=attn.masks.tree(torch.zeros(2, 1, dtype=torch.int64)))
+    ids = torch.zeros(2, 64, dtype=torch.int32)
+    with pytest.raises(attn.AttnError, match="must not be used together with 'page_table', which does not say"):
+        call(mask=attn.masks.documents(ids[:, :1], ids))
 
 
 @pytest.mark.parametrize("page", [-1, 9])

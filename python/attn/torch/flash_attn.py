@@ -141,8 +141,6 @@ def _attend_packed(
     """Attention of packed queries to a KV cache, contiguous or in pages. ``options`` are arguments of
     ``attend_to_cache`` from the mask on, the sinks and the scales."""
     pools = {"k": k, "v": v}
-    if dropout_p:
-        raise UnsupportedError(f"dropout_p is {dropout_p}, which attention with a KV cache does not have")
     for name, tensor in pools.items():
         if tensor.dim() != 4:
             wanted = "4" if table is None else "4 with block_table"
@@ -150,7 +148,9 @@ def _attend_packed(
     refuse_gradients(q=q, **pools)
     cache = KVCache(k, v, lengths, table, "k").fill_lengths(q, cu_seqlens_q.shape[0] - 1)
     *options, sinks, descales = options
-    out, lse = attend_to_cache(q, cache, cu_seqlens_q, *options, sinks=sinks, descales=descales)
+    out, lse = attend_to_cache(
+        q, cache, cu_seqlens_q, *options, sinks=sinks, descales=descales, dropout_p=dropout_p
+    )
     return (out, lse, None) if lse is not None else out
 
 

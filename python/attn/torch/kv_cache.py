@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
+from attn.masks import Mask
 from attn.torch import cache_append
 from attn.torch.alibi import check_slopes, write_score_mod
-from attn.torch.checks import PAGE_SIZES, check_arguments, check_pages, refuse_gradients, with_unit_stride
+from attn.torch.checks import PAGE_SIZES, check_arguments, check_pages, drop_all, refuse_gradients, with_unit_stride
 from attn.torch.descale import check_descale, descale
 from attn.torch.flash_arguments import check_entries, find_sinks, refuse_qv
-from attn.torch.kernels import FLOAT8, Kind, has_values_in_keys
+from attn.torch.kernels import FLOAT8, Kind, has_values_in_keys, read_mask
 from attn.torch.ops import attend
 from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.trace import capture_type
@@ -56,6 +57,7 @@ def flash_attn_with_kvcache(
     scheduler_metadata: Any = None,
     pack_gqa: Optional[bool] = None,
     sm_margin: int = 0,
+    mask: Optional[Mask] = None,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Computes what ``flash_attn_with_kvcache`` of the package flash-attn does: attention of queries
     ``[batch, queries, heads, head dim]`` with the keys of a cache, to which it may append.
@@ -102,6 +104,10 @@ def flash_attn_with_kvcache(
     ``[batch, key heads]`` of ``torch.float32``, or one for all, as in FlashAttention-3; ``q_descale`` is for queries of
     8 bits, which kernels of GPUs do not take with caches. New keys and values are divided by the same scales and
     rounded to the type of the cache; quotients beyond its largest number become that number.
+
+    ``mask``, one of ``attn.masks``, applies together with ``causal`` and ``window_size``. Masks see the lengths of each
+    entry, new keys included: with ``masks.tree(parents)`` queries are nodes of a tree whose keys are the last ones, as
+    in speculative decoding. Ids of ``masks.documents`` are for all positions of a contiguous cache.
     """
     refuse_qv(qv)
     if cu_seqlens_k_new is not None:
@@ -125,7 +131,7 @@ def flash_attn_with_kvcache(
         raise AttnError("rotary_cos is given without k and v, whose positions it is for")
     out, lse = attend_to_cache(
         q, cache, cu_seqlens_q, write_flash_mask(causal, window_size, attention_chunk), softmax_scale, softcap,
-        alibi_slopes, return_softmax_lse, cache_leftpad, s_aux, (q_descale, k_descale, v_descale),
+        alibi_slopes, return_softmax_lse, cache_leftpad, s_aux, (q_descale, k_descale, v_descale), mask,
     )  # fmt: skip
     return (out, cast(Tensor, lse)) if return_softmax_lse else out
 
@@ -344,9 +350,11 @@ def attend_to_cache(
     leftpad: Optional[Tensor] = None,
     sinks: Optional[Tensor] = None,
     descales: Sequence[Optional[Tensor]] = (None, None, None),
+    further: Optional[Mask] = None,
+    dropout_p: float = 0.0,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Attention of queries ``[batch, queries, heads, head dim]``, or of packed ones ``[positions, heads, head dim]``
-    with boundaries."""
+    with boundaries. ``further`` is a mask beside ``mask``."""
     clause, operands = find_sinks(sinks, q.shape[-2])
     refuse_gradients(**({} if sinks is None else {"s_aux": sinks}))
     clauses = [clause] if clause else []
@@ -364,7 +372,8 @@ def attend_to_cache(
         clauses.append("page_table")
     if not torch.compiler.is_compiling() and has_values_in_keys(cache.keys, cache.values):
         clauses.append("values_in_keys")
-    kind = make_kind(mask, scale, None)._replace(clauses=" ".join(clauses))
+    of_kernels = 0.0 if dropout_p == 1 else dropout_p
+    kind = make_kind(mask, scale, None)._replace(clauses=" ".join(clauses), dropout_p=of_kernels)
     kind, captures = _add_regions(kind, q, cache, bounds, batch, softcap, alibi_slopes, leftpad)
     key, value = (
         with_unit_stride(tensor, name).transpose(1, 2)
@@ -377,8 +386,10 @@ def attend_to_cache(
         # Kernels for sequences have no epilogue.
         of_values = check_descale("v_descale", descales[2], value, batch, value.shape[1])
         descales = (*descales[:2], None)
-    kind, captures = descale(kind, [*operands, *captures], query, key, value, descales, batch)
+    kind, captures = _add_mask(kind, [*operands, *captures], further)
+    kind, captures = descale(kind, captures, query, key, value, descales, batch)
     out, lse = attend(query, key, value, captures, kind, with_lse)
+    out = drop_all(out) if dropout_p == 1 else out
     if bounds is None:
         return out.transpose(1, 2), lse
     out = out[0].transpose(0, 1)
@@ -415,6 +426,18 @@ def _add_regions(
         keep = _write_leftpad(leftpad, len(captures))
         captures.append(leftpad)
     return kind._replace(score_mod=score, mask_mod=keep), captures
+
+
+def _add_mask(kind: Kind, captures: List[Tensor], mask: Optional[Mask]) -> Tuple[Kind, List[Tensor]]:
+    """The kind with one more named mask, and the tensors that it reads before the others."""
+    if mask is None:
+        return kind, captures
+    if not isinstance(mask, Mask):
+        raise AttnError(f"mask is a {type(mask).__name__}; pass one of attn.masks")
+    named, reads = read_mask(mask, "mask")
+    if kind.mask:
+        named = f"#attn.and<{kind.mask}, {named}>"
+    return kind._replace(mask=named, reads=len(reads)), [*reads, *captures]
 
 
 def _write_leftpad(leftpad: Tensor, number: int) -> str:
