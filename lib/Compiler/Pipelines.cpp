@@ -20,6 +20,7 @@
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "attn/Fusion/Passes.h"
 #include "attn/Scheduling/Passes.h"
+#include "attn/Scheduling/ScheduleFamily.h"
 #include "attn/Target/Passes.h"
 #include "attn/Target/TargetInfo.h"
 #include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
@@ -69,7 +70,9 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   calibration.target = options.target;
   pm.addPass(createAttnLoadCalibrationPass(calibration));
   pm.addPass(createAttnDecomposeLinearAttentionPass());
-  pm.addPass(createAttnPadSequencesPass());
+  AttnPadSequencesPassOptions pad;
+  pad.recurrentTokens = options.isGPU() ? maxRecurrentTokens : 0;
+  pm.addPass(createAttnPadSequencesPass(pad));
   pm.addPass(createAttnDecomposeQuantizePass());
   AttnWidenFloat8GradientsPassOptions widen;
   widen.target = options.target;

@@ -396,18 +396,17 @@ static LogicalResult verifyLinearGradient(LinearAttentionGradOp op,
   return success();
 }
 
-/// Tokens of linear attention from which on kernels go through chunks, more
-/// than so many.
-static constexpr int64_t maxRecurrentTokens = 8;
-
 /// The schedule of linear attention: the one for few tokens, if it has one, the
-/// one for others or, if their number is dynamic, a choice.
+/// one for others or, if their number is dynamic, a choice. Packed sequences
+/// are in whole chunks unless they have few tokens.
 static Attribute chooseForTokens(LinearAttentionOp op,
                                  ScheduleAttrInterface recurrent,
                                  ScheduleAttrInterface chunks) {
   int64_t tokens = getDimSize(op.getQuery(), 2);
-  if (!recurrent)
+  if (!recurrent || op.getWholeChunks())
     return chunks;
+  if (op.getSequences())
+    return recurrent;
   if (ShapedType::isDynamic(tokens))
     return ByQueryLengthAttr::get(op.getContext(), maxRecurrentTokens + 1,
                                   recurrent, chunks);
@@ -425,11 +424,8 @@ LogicalResult Chooser::chooseLinear(LinearAttentionOp op) {
     return failure();
   const ScheduleFamily &family = getFamily(op);
   ScheduleAttrInterface chunks = family.getLinear(op, device);
-  // Packed sequences are in whole chunks.
-  ScheduleAttrInterface recurrent =
-      op.getSequences() ? ScheduleAttrInterface() : family.getRecurrent(op);
   if (!op.getScheduleAttr())
-    op.setScheduleAttr(chooseForTokens(op, recurrent, chunks));
+    op.setScheduleAttr(chooseForTokens(op, family.getRecurrent(op), chunks));
   auto isWrong = [&](ScheduleAttrInterface given) {
     if (isLike(given, chunks))
       return !target.isHost() && failed(given.verifyUse(op, target));

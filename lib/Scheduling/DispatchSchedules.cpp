@@ -54,28 +54,32 @@ static Value emitQueryLength(OpBuilder &, CreateBlockMaskOp blockMask) {
   return blockMask.getQueries();
 }
 
-static Value emitQueryLength(OpBuilder &builder, LinearAttentionOp op) {
-  return emitSize(builder, op.getLoc(), op.getQuery(), queryLengthDim);
-}
-
-static Value emitQueryLength(OpBuilder &builder, LinearAttentionGradOp op) {
-  return emitSize(builder, op.getLoc(), op.getQuery(), queryLengthDim);
+/// The mean number of queries of the packed sequences with the boundaries
+/// `sequences`.
+static Value emitMeanLength(OpBuilder &builder, Location loc, Value query,
+                            Value sequences) {
+  Value stored = emitSize(builder, loc, query, queryLengthDim);
+  // One boundary more than sequences; without sequences any number will do.
+  Value boundaries = emitSize(builder, loc, sequences, 0);
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value two = arith::ConstantIndexOp::create(builder, loc, 2);
+  boundaries = arith::MaxUIOp::create(builder, loc, boundaries, two);
+  Value count = arith::SubIOp::create(builder, loc, boundaries, one);
+  return arith::DivUIOp::create(builder, loc, stored, count);
 }
 
 /// The number of queries; for packed sequences their mean.
 template <typename OpTy>
-static Value emitQueryLength(OpBuilder &builder, OpTy attention) {
-  Location loc = attention.getLoc();
-  Value stored = emitSize(builder, loc, attention.getQuery(), queryLengthDim);
-  if (!attention.getAddressing().packsQueries())
-    return stored;
-  // One boundary more than sequences; without sequences any number will do.
-  Value boundaries = emitSize(builder, loc, attention.getQuerySequences(), 0);
-  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
-  Value two = arith::ConstantIndexOp::create(builder, loc, 2);
-  boundaries = arith::MaxUIOp::create(builder, loc, boundaries, two);
-  Value sequences = arith::SubIOp::create(builder, loc, boundaries, one);
-  return arith::DivUIOp::create(builder, loc, stored, sequences);
+static Value emitQueryLength(OpBuilder &builder, OpTy op) {
+  Location loc = op.getLoc();
+  if constexpr (llvm::is_one_of<OpTy, LinearAttentionOp,
+                                LinearAttentionGradOp>::value) {
+    if (op.getSequences())
+      return emitMeanLength(builder, loc, op.getQuery(), op.getSequences());
+  } else if (op.getAddressing().packsQueries()) {
+    return emitMeanLength(builder, loc, op.getQuery(), op.getQuerySequences());
+  }
+  return emitSize(builder, loc, op.getQuery(), queryLengthDim);
 }
 
 /// Combines by OR the byte addresses and row strides of the tensors that the

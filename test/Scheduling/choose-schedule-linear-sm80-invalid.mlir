@@ -32,13 +32,3 @@ func.func @producer_alone(%q: memref<1x4x?x64xbf16>) {
       schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>)
   return
 }
-
-// -----
-
-func.func @recurrent_sequences(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
-  // expected-error @below {{'attn.linear_attention' op with 'sequences' cannot have schedule '#attn_tile.linear_recurrent<value_tile = 16>'}}
-  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q : memref<1x4x?x64xbf16>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>)
-      whole_chunks causal schedule(#attn_tile.linear_recurrent<value_tile = 16>)
-  return
-}

@@ -36,6 +36,24 @@ func.func @linear(%q: memref<1x2x?x64xbf16>) {
   return
 }
 
+// Packed sequences count with their mean length.
+// CHECK-LABEL: func.func @linear_sequences
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xbf16>, %{{.*}}: memref<?x2x64x64xf32>, %[[C:[a-z0-9]+]]: memref<?xi32>
+// CHECK:         %[[TOKENS:.*]] = memref.dim %[[Q]], %{{.*}}
+// CHECK:         %[[BOUNDARIES:.*]] = memref.dim %[[C]], %{{.*}}
+// CHECK:         %[[SOME:.*]] = arith.maxui %[[BOUNDARIES]], %{{.*}}
+// CHECK:         %[[COUNT:.*]] = arith.subi %[[SOME]], %{{.*}}
+// CHECK:         %[[MEAN:.*]] = arith.divui %[[TOKENS]], %[[COUNT]]
+// CHECK:         arith.cmpi ult, %[[MEAN]], %{{.*}}
+func.func @linear_sequences(%q: memref<1x2x?x64xbf16>, %s: memref<?x2x64x64xf32>, %c: memref<?xi32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%q : memref<1x2x?x64xbf16>) initial_state(%s : memref<?x2x64x64xf32>) sequences(%c : memref<?xi32>)
+      whole_chunks causal
+      schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 16>,
+          from = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
+  return
+}
+
 #one = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>
 #two = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, split_work_items = 264, ctas_per_sm = 2>
 #items = #attn_tile.by_work_items<more_than = 88, at_most = 132, within = #one, otherwise = #two>

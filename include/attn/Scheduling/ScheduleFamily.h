@@ -40,6 +40,10 @@ struct ShortSequenceSchedule {
   ScheduleCandidate candidate;
 };
 
+/// Tokens of linear attention from which on kernels go through chunks, more
+/// than so many; for packed sequences their mean.
+constexpr int64_t maxRecurrentTokens = 8;
+
 /// The schedules of one `KernelScheduleKind`. There is one object for each
 /// kind; none has state.
 class ScheduleFamily {

@@ -44,7 +44,7 @@ protected:
     inputs.beta = get(op.getBeta());
     inputs.initialState = get(op.getInitialState());
     inputs.sequences = get(op.getSequences());
-    if (op.getLogDecay())
+    if (op.getLogDecay() || op.getSequences())
       inputs.fault = entry->getArgument(op->getNumOperands());
     inputs.scale = op.getScaleOrDefault();
     inputs.chunk = op.getChunkOrDefault();
@@ -508,14 +508,14 @@ template <typename OpTy>
 static LogicalResult verifyPrepared(OpTy op) {
   if (!op.isBufferized())
     return op.emitOpError("must be bufferised");
-  if (op.getSequences() && !op.getWholeChunks())
-    return op.emitOpError("'sequences' must have 'whole_chunks', which "
-                          "'attn-pad-sequences' makes");
   ScheduleAttrInterface schedule = op.getChosenSchedule();
   if (!schedule)
     return op.emitOpError("needs a schedule");
   if (isa<attn_tile::LinearRecurrentAttr>(schedule))
     return success();
+  if (op.getSequences() && !op.getWholeChunks())
+    return op.emitOpError("'sequences' must have 'whole_chunks', which "
+                          "'attn-pad-sequences' makes");
   bool isOnGPU = schedule.getHeadDimTile() > 0;
   auto pairs = dyn_cast<attn_tile::LinearPairsAttr>(Attribute(schedule));
   if (isOnGPU && bool(pairs) != op.needsPairMatrices())
@@ -535,11 +535,11 @@ static LogicalResult verifyPrepared(OpTy op) {
 }
 
 /// The operands of the kernel of `op`: its own, and the error flag if it has
-/// log-decays, which kernels check.
+/// log-decays or sequences, which kernels check.
 template <typename OpTy>
 static SmallVector<Value> getKernelOperands(OpBuilder &builder, OpTy op) {
   SmallVector<Value> operands(op->getOperands());
-  if (op.getLogDecay())
+  if (op.getLogDecay() || op.getSequences())
     operands.push_back(attn_tile::ErrorFlagOp::create(
         builder, op.getLoc(), MemRefType::get({1}, builder.getI32Type())));
   return operands;

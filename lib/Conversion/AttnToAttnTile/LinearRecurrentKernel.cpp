@@ -14,6 +14,9 @@
 // A work item reads the elements of the state that it writes, and no others:
 // the final state may be in the buffer of the initial one.
 //
+// Packed sequences take the place of batch entries. A work item reads the
+// boundaries of its sequence, which may be anywhere, and reports wrong ones.
+//
 //===----------------------------------------------------------------------===//
 
 #include "LinearRecurrentKernel.h"
@@ -50,11 +53,16 @@ public:
 private:
   /// The part of a head that a thread has.
   struct Place {
+    /// The number of its given states: the batch entry or, where sequences are
+    /// packed in one, the sequence.
+    Value state;
     Value batch, head, keyHead, valueHead;
     Value firstRow, firstColumn;
     /// Whether the columns exist, null if all do; whether the thread stores
     /// the output.
     Value hasColumns, isWriter;
+    /// The tokens of a packed sequence; null without.
+    Value firstToken, numTokens;
   };
 
   Value get(Value operand) {
@@ -75,7 +83,9 @@ private:
     return group == 1 ? head
                       : arith::DivUIOp::create(b, head, b.constant(group));
   }
+  void countSequences();
   Place getPlace(scf::ForallOp forall, Value lane);
+  Value findTokens(Place &place);
   SmallVector<Value> loadNeighbours(Value source, SmallVector<Value> indices,
                                     int64_t count);
   void storeNeighbours(ArrayRef<Value> values, Value dest,
@@ -86,7 +96,7 @@ private:
   SmallVector<Value> loadRows(const Place &place, Value source, Value head,
                               Value token);
   SmallVector<Value>
-  forTokens(ValueRange inits,
+  forTokens(const Place &place, ValueRange inits,
             function_ref<SmallVector<Value>(Value token, ValueRange)> body);
   Value emitDecay(Value logDecay);
   void decayState(const Place &place, Value token,
@@ -99,12 +109,15 @@ private:
   }
   void writeOutput(const Place &place, Value token, ArrayRef<Value> queries,
                    ArrayRef<Value> state);
-  void writeThread(const Place &place);
+  Value writeThread(Place place);
+  Value writeSequence(const Place &place);
+  void report(Value isWrong);
 
   ScalarKernelBuilder b;
   Block *entry;
   IRMapping arguments;
-  Value query, key, value, logDecay, beta, initialState, out, finalState, fault;
+  Value query, key, value, logDecay, beta, initialState, sequences, out,
+      finalState, fault;
   /// States whose elements are accessed one by one.
   DenseSet<Value> unaligned;
   bool isCausal;
@@ -114,6 +127,9 @@ private:
   int64_t threadsOfRow, rowsOfThread;
   /// The decay of a head, and the largest log-decay so far.
   Value decayOfHead, largest;
+  /// The number of packed sequences, the number of sequences with states and
+  /// rows, and whether these are all of them.
+  Value numSequences, numGiven, isConsistent;
 };
 } // namespace
 
@@ -155,11 +171,12 @@ RecurrentWriter::RecurrentWriter(OpBuilder &builder, LinearAttentionOp op,
   beta = get(op.getBeta());
   out = get(op.getOut());
   initialState = get(op.getInitialState());
+  sequences = get(op.getSequences());
   finalState = get(op.getFinalState());
   for (Value state : {op.getInitialState(), op.getFinalState()})
     if (state && !mayHaveAlignedRows(state))
       unaligned.insert(get(state));
-  if (logDecay)
+  if (logDecay || sequences)
     fault = entry->getArgument(op->getNumOperands());
 }
 
@@ -167,10 +184,33 @@ RecurrentWriter::RecurrentWriter(OpBuilder &builder, LinearAttentionOp op,
 // Accesses
 //===----------------------------------------------------------------------===//
 
+/// There is one batch entry, a sequence if there are tokens, and a state for
+/// each sequence; other numbers are reported, and must not do harm.
+void RecurrentWriter::countSequences() {
+  auto isEqual = [&](Value lhs, Value rhs) {
+    return b.compare(CmpIPredicate::eq, lhs, rhs);
+  };
+  Value zero = b.constant(0), one = b.constant(1), batch = b.size(query, 0);
+  Value boundaries = arith::MaxUIOp::create(b, b.size(sequences, 0), one);
+  numSequences = b.sub(boundaries, one);
+  numGiven = b.select(isEqual(batch, zero), zero, numSequences);
+  Value isOne = isEqual(batch, one);
+  Value hasSequence = b.compare(CmpIPredicate::ne, numSequences, zero);
+  Value hasNoToken = isEqual(b.size(query, 2), zero);
+  isConsistent = b.both(isOne, b.either(hasSequence, hasNoToken));
+  for (Value state : {initialState, finalState})
+    if (state) {
+      Value number = b.size(state, 0);
+      numGiven = arith::MinUIOp::create(b, numGiven, number);
+      isConsistent = b.both(isConsistent, isEqual(number, numSequences));
+    }
+}
+
 RecurrentWriter::Place RecurrentWriter::getPlace(scf::ForallOp forall,
                                                  Value lane) {
   Place place;
-  place.batch = forall.getInductionVar(0);
+  place.state = forall.getInductionVar(0);
+  place.batch = sequences ? b.constant(0) : place.state;
   place.head = forall.getInductionVar(1);
   place.keyHead = shareHead(place.head, keyGroup);
   place.valueHead = shareHead(place.head, valueGroup);
@@ -190,6 +230,37 @@ RecurrentWriter::Place RecurrentWriter::getPlace(scf::ForallOp forall,
   // Other threads load what their warp does, and store nothing.
   place.firstColumn = b.select(place.hasColumns, place.firstColumn, ofTile);
   return place;
+}
+
+/// Finds the tokens of the sequence of `place`; returns whether its
+/// boundaries are not sorted, or do not go from the first to the last token.
+Value RecurrentWriter::findTokens(Place &place) {
+  Value zero = b.constant(0), length = b.size(query, 2);
+  Value next = b.add(place.state, b.constant(1));
+  auto load = [&](Value number) -> Value {
+    return arith::IndexCastOp::create(b, b.getIndexType(),
+                                      b.loadExisting(sequences, number));
+  };
+  auto clamp = [&](Value boundary) -> Value {
+    boundary = arith::MaxSIOp::create(b, boundary, zero);
+    return arith::MinSIOp::create(b, boundary, length);
+  };
+  auto isOther = [&](Value lhs, Value rhs) {
+    return b.compare(CmpIPredicate::ne, lhs, rhs);
+  };
+  Value givenBegin = load(place.state), givenEnd = load(next);
+  Value begin = clamp(givenBegin), end = clamp(givenEnd);
+  place.firstToken = begin;
+  place.numTokens = b.sub(arith::MaxSIOp::create(b, begin, end), begin);
+  // The first sequence begins at the first token, the last one ends at the
+  // last.
+  Value isFirst = b.compare(CmpIPredicate::eq, place.state, zero);
+  Value expectedBegin = b.select(isFirst, zero, begin);
+  Value isLast = b.compare(CmpIPredicate::eq, next, numSequences);
+  Value expectedEnd = b.select(isLast, length, end);
+  Value isWrong = b.compare(CmpIPredicate::sgt, givenBegin, givenEnd);
+  isWrong = b.either(isWrong, isOther(givenBegin, expectedBegin));
+  return b.either(isWrong, isOther(givenEnd, expectedEnd));
 }
 
 /// Loads `count` elements from `indices` on, as f32.
@@ -233,7 +304,7 @@ SmallVector<Value> RecurrentWriter::loadState(const Place &place) {
   for (int64_t i = 0; i < rowsOfThread; ++i)
     llvm::append_range(state,
                        loadNeighbours(initialState,
-                                      {place.batch, place.head,
+                                      {place.state, place.head,
                                        b.add(place.firstRow, b.constant(i)),
                                        place.firstColumn},
                                       columnsOfThread));
@@ -246,7 +317,7 @@ void RecurrentWriter::storeState(const Place &place, ArrayRef<Value> state) {
   ifHolds(place.hasColumns, [&] {
     for (int64_t i = 0; i < rowsOfThread; ++i)
       storeNeighbours(state.slice(at(i, 0), columnsOfThread), finalState,
-                      {place.batch, place.head,
+                      {place.state, place.head,
                        b.add(place.firstRow, b.constant(i)),
                        place.firstColumn});
   });
@@ -265,8 +336,13 @@ SmallVector<Value> RecurrentWriter::loadRows(const Place &place, Value source,
 
 /// Emits `body` for each token, first to last, with carried values.
 SmallVector<Value> RecurrentWriter::forTokens(
-    ValueRange inits,
+    const Place &place, ValueRange inits,
     function_ref<SmallVector<Value>(Value token, ValueRange)> body) {
+  if (sequences)
+    return emitCarriedLoop(
+        b, place.numTokens, inits, [&](Value number, ValueRange carried) {
+          return body(b.add(place.firstToken, number), carried);
+        });
   if (getDimSize(query, 2) == 1)
     return body(b.constant(0), inits);
   return emitCarriedLoop(b, b.size(query, 2), inits, body);
@@ -357,38 +433,62 @@ void RecurrentWriter::writeOutput(const Place &place, Value token,
   });
 }
 
-void RecurrentWriter::writeThread(const Place &place) {
+/// Returns whether an input is wrong; null if nothing is checked.
+Value RecurrentWriter::writeThread(Place place) {
   largest = f32(0);
   SmallVector<Value> carried = loadState(place);
+  Value isWrong = sequences ? findTokens(place) : Value();
   if (logDecay && cast<MemRefType>(logDecay.getType()).getRank() == 1)
     decayOfHead = emitDecay(b.loadExisting(logDecay, place.head));
   carried.push_back(largest);
-  carried = forTokens(
-      carried, [&](Value token, ValueRange before) -> SmallVector<Value> {
-        SmallVector<Value> state(before.drop_back());
-        largest = before.back();
-        // Queries arrive together with keys.
-        SmallVector<Value> queries;
-        if (isCausal)
-          queries = loadQueries(place, token);
-        updateState(place, token, state);
-        if (isCausal)
-          writeOutput(place, token, queries, state);
-        state.push_back(largest);
-        return state;
-      });
+  carried =
+      forTokens(place, carried,
+                [&](Value token, ValueRange before) -> SmallVector<Value> {
+                  SmallVector<Value> state(before.drop_back());
+                  largest = before.back();
+                  // Queries arrive together with keys.
+                  SmallVector<Value> queries;
+                  if (isCausal)
+                    queries = loadQueries(place, token);
+                  updateState(place, token, state);
+                  if (isCausal)
+                    writeOutput(place, token, queries, state);
+                  state.push_back(largest);
+                  return state;
+                });
   largest = carried.pop_back_val();
   storeState(place, carried);
   // Without a mask each token sees the last state.
   if (!isCausal)
-    forTokens({}, [&](Value token, ValueRange) -> SmallVector<Value> {
+    forTokens(place, {}, [&](Value token, ValueRange) -> SmallVector<Value> {
       writeOutput(place, token, loadQueries(place, token), carried);
       return {};
     });
   if (!logDecay)
-    return;
-  Value isWrong =
+    return isWrong;
+  Value isPositive =
       arith::CmpFOp::create(b, arith::CmpFPredicate::UGT, largest, f32(0));
+  return isWrong ? b.either(isWrong, isPositive) : isPositive;
+}
+
+/// Writes a sequence, if it has states; returns whether an input is wrong.
+Value RecurrentWriter::writeSequence(const Place &place) {
+  Value hasStates = b.compare(CmpIPredicate::ult, place.state, numGiven);
+  auto branch = scf::IfOp::create(b, TypeRange{b.getI1Type()}, hasStates,
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, writeThread(place));
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, arith::ConstantIntOp::create(b, 0, 1).getResult());
+  b.setInsertionPointAfter(branch);
+  return b.either(branch.getResult(0), b.invert(isConsistent));
+}
+
+/// Reports wrong inputs, if `isWrong` is not null.
+void RecurrentWriter::report(Value isWrong) {
+  if (!isWrong)
+    return;
   ifHolds(isWrong, [&] {
     Value code = arith::ConstantIntOp::create(b, ATTNRT_FAULT_LOG_DECAYS, 32);
     memref::StoreOp::create(b, code, fault, b.constant(0));
@@ -397,14 +497,22 @@ void RecurrentWriter::writeThread(const Place &place) {
 
 void RecurrentWriter::write() {
   b.setInsertionPointToEnd(entry);
+  Value numStates = b.size(query, 0);
+  if (sequences) {
+    countSequences();
+    // Without states, a work item reports that numbers are inconsistent.
+    numStates = arith::MaxUIOp::create(b, numGiven, b.constant(1));
+  }
   SmallVector<OpFoldResult> bounds = {
-      b.size(query, 0), b.size(query, 1),
+      numStates, b.size(query, 1),
       b.constant(int64_t(llvm::divideCeil(valueHeadDim, valueTile)))};
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
-  b.each(b.constant(attn_tile::warpThreads),
-         [&](Value lane) { writeThread(getPlace(forall, lane)); });
+  b.each(b.constant(attn_tile::warpThreads), [&](Value lane) {
+    Place place = getPlace(forall, lane);
+    report(sequences ? writeSequence(place) : writeThread(place));
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -420,8 +528,8 @@ static MemRefType getContiguousType(MemRefType type) {
                          type.getMemorySpace());
 }
 
-/// Emits whether the rows of all `states` are one after another in memory; null
-/// if this is known.
+/// Emits whether the rows of all `states` are one after another in memory;
+/// null if this is known.
 static Value emitHasContiguousRows(ScalarKernelBuilder &b,
                                    const SetVector<Value> &states) {
   Value result;

@@ -152,3 +152,63 @@ func.func @unaligned(%q: memref<?x4x1x64xbf16>, %s: memref<?x4x64x65xf32>, %n: i
       schedule(#attn_tile.linear_recurrent<value_tile = 16>)
   return
 }
+
+// -----
+
+// A work item of a packed sequence goes through its tokens, between boundaries that are limited to the tokens there are.
+// There is a work item without any state, which reports that numbers are inconsistent.
+
+// CHECK-LABEL: attn_tile.kernel @sequences_linear_attention(
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<1x4x?x16xf16>, %[[K:[a-z0-9]+]]: memref<1x4x?x16xf16>, %{{[a-z0-9]+}}: memref<1x4x?x16xf16>,
+// CHECK-SAME: %[[S:[a-z0-9]+]]: memref<?x4x16x16xf32>, %[[C:[a-z0-9]+]]: memref<?xi32>, %[[O:[a-z0-9]+]]: memref<1x4x?x16xf16>,
+// CHECK-SAME: %[[LAST:[a-z0-9]+]]: memref<?x4x16x16xf32>, %[[FAULT:[a-z0-9]+]]: memref<1xi32>)
+// CHECK: %[[NUM:.*]] = memref.dim %[[C]],
+// CHECK: %[[SOME:.*]] = arith.maxui %[[NUM]], %c1
+// CHECK: %[[COUNT:.*]] = arith.subi %[[SOME]], %c1
+// CHECK: %[[HAS_SEQUENCE:.*]] = arith.cmpi ne, %[[COUNT]], %c0
+// CHECK: %[[LENGTH:.*]] = memref.dim %[[Q]],
+// CHECK: %[[HAS_NO_TOKEN:.*]] = arith.cmpi eq, %[[LENGTH]], %c0
+// CHECK: arith.ori %[[HAS_SEQUENCE]], %[[HAS_NO_TOKEN]]
+// CHECK: memref.dim %[[S]],
+// CHECK: %[[STATES:.*]] = memref.dim %[[LAST]],
+// CHECK: %[[GIVEN:.*]] = arith.minui %{{.*}}, %[[STATES]]
+// CHECK: %[[ARE_EQUAL:.*]] = arith.cmpi eq, %[[STATES]], %[[COUNT]]
+// CHECK: %[[CONSISTENT:.*]] = arith.andi %{{.*}}, %[[ARE_EQUAL]]
+// CHECK: %[[ITEMS:.*]] = arith.maxui %[[GIVEN]], %c1
+// CHECK: scf.forall (%[[N:.*]], %[[H:.*]], %{{.*}}) in (%[[ITEMS]], %c4{{.*}}, %c1{{.*}}) {
+// CHECK: %[[HAS_STATES:.*]] = arith.cmpi ult, %[[N]], %[[GIVEN]]
+// CHECK: %[[WRONG:.*]] = scf.if %[[HAS_STATES]] -> (i1) {
+// CHECK: memref.load %[[S]][%[[N]], %[[H]],
+// CHECK: %[[BEGIN:.*]] = memref.load %[[C]][%[[N]]] {attn_tile.in_bounds}
+// CHECK: %[[GIVEN_BEGIN:.*]] = arith.index_cast %[[BEGIN]]
+// CHECK: %[[END:.*]] = memref.load %[[C]][%{{.*}}] {attn_tile.in_bounds}
+// CHECK: %[[GIVEN_END:.*]] = arith.index_cast %[[END]]
+// CHECK-DAG: %[[POSITIVE:.*]] = arith.maxsi %[[GIVEN_BEGIN]], %c0
+// CHECK-DAG: %[[FIRST:.*]] = arith.minsi %[[POSITIVE]], %{{.*}}
+// CHECK: %[[LATER:.*]] = arith.maxsi %[[FIRST]], %{{.*}}
+// CHECK: %[[TOKENS:.*]] = arith.subi %[[LATER]], %[[FIRST]]
+// CHECK: %[[UNSORTED:.*]] = arith.cmpi sgt, %[[GIVEN_BEGIN]], %[[GIVEN_END]]
+// CHECK: %[[BEGINS_ELSEWHERE:.*]] = arith.cmpi ne, %[[GIVEN_BEGIN]],
+// CHECK: arith.ori %[[UNSORTED]], %[[BEGINS_ELSEWHERE]]
+// CHECK: %[[ENDS_ELSEWHERE:.*]] = arith.cmpi ne, %[[GIVEN_END]],
+// CHECK: %[[IS_WRONG:.*]] = arith.ori %{{.*}}, %[[ENDS_ELSEWHERE]]
+// CHECK: scf.for %[[T:.*]] = %c0{{.*}} to %[[TOKENS]] step
+// CHECK: %[[TOKEN:.*]] = arith.addi %[[FIRST]], %[[T]]
+// CHECK: memref.load %[[Q]][%c0{{.*}}, %[[H]], %[[TOKEN]],
+// CHECK: memref.load %[[K]][%c0{{.*}}, %[[H]], %[[TOKEN]],
+// CHECK: memref.store %{{.*}}, %[[O]][%c0{{.*}}, %[[H]], %[[TOKEN]],
+// CHECK: memref.store %{{.*}}, %[[LAST]][%[[N]], %[[H]],
+// CHECK: scf.yield %[[IS_WRONG]] : i1
+// CHECK: } else {
+// CHECK: scf.yield %false{{.*}} : i1
+// CHECK: %[[INCONSISTENT:.*]] = arith.xori %[[CONSISTENT]], %true
+// CHECK: %[[REPORTED:.*]] = arith.ori %[[WRONG]], %[[INCONSISTENT]]
+// CHECK: scf.if %[[REPORTED]] {
+// CHECK: memref.store %{{.*}}, %[[FAULT]]
+func.func @sequences(%q: memref<1x4x?x16xf16>, %k: memref<1x4x?x16xf16>, %v: memref<1x4x?x16xf16>, %s: memref<?x4x16x16xf32>,
+                     %c: memref<?xi32>, %o: memref<1x4x?x16xf16>, %last: memref<?x4x16x16xf32>) {
+  attn.linear_attention ins(%q, %k, %v : memref<1x4x?x16xf16>, memref<1x4x?x16xf16>, memref<1x4x?x16xf16>)
+      outs(%o, %last : memref<1x4x?x16xf16>, memref<?x4x16x16xf32>) initial_state(%s : memref<?x4x16x16xf32>)
+      sequences(%c : memref<?xi32>) causal schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+  return
+}

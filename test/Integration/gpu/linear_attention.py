@@ -331,6 +331,8 @@ VARIANTS = [
     Variant(sequences=True, beta=True, decay="element", in_place=True),
     Variant(sequences=True, feature="elu", normalizer=True, decay="token"),
     Variant(sequences=True, dtype="f32", beta=True),
+    Variant(sequences=True, decay="head", key_dim=72, value_dim=40, in_place=True, merged=True, scale=-0.5),
+    Variant(sequences=True, heads=16, beta=True, decay="element", key_dim=128, value_dim=128, in_place=True, merged=True),
     Variant(local_block=64, state=False),
     Variant(local_block=100, state=False, decay="token", key_dim=128, value_dim=128),
     Variant(local_block=16, state=False, beta=True, decay="head", heads=6, key_heads=3, value_heads=2),
@@ -389,8 +391,11 @@ EXTREME = [0.0, -1e-30, -1e-6, -0.34, -10.0, -100.0, -1000.0, -math.inf, "mixed"
 # Packed sequences begin there, as far as there are tokens: with tokens before the first and after the last of them,
 # sequences without tokens, and of one token.
 BOUNDARIES = [2, 3, 3, 64, 67, 130, 300]
-# Boundaries that are wrong.
+# Boundaries that are wrong, or whose number is not that of the states.
 BAD_BOUNDARIES = [[0, 30, 20, 70], [0, 71], [-1, 70]]
+# The numbers of boundaries of sequences with states, and what makes them wrong if it is added: they are not sorted, or do
+# not go from the first to the last token.
+WRONG_BOUNDARIES = [(0, -1), (0, 1), (2, 10), (-1, 1), (-1, -1)]
 
 # Betas of all tokens: nothing is written, the value of the key is replaced, or its difference changes its sign.
 BETAS = [0.0, 1.0, 2.0]
@@ -401,9 +406,10 @@ def limit_batches(variant, shapes):
     return [shape for shape in shapes if shape[0] == 1 or not variant.sequences]
 
 
-def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
-    """The arguments of the function; `value` sets all log-decays, and `beta` all of them. They are made on the CPU:
-    processes (--processes) would wait for each other's many operations on one GPU."""
+def make_inputs(torch, variant, batch, tokens, value=None, beta=None, boundaries=None):
+    """The arguments of the function; `value` sets all log-decays, `beta` all of them, and `boundaries` those of packed
+    sequences. They are made on the CPU: processes (--processes) would wait for each other's many operations on one GPU.
+    """
     generator = torch.Generator().manual_seed(batch * 100003 + tokens)
     dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[variant.dtype]
 
@@ -440,10 +446,11 @@ def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
         inputs["beta"] = normal(batch, variant.heads, tokens).sigmoid()
         if beta is not None:
             inputs["beta"].fill_(beta)
-    boundaries = [min(position, tokens) for position in BOUNDARIES]
-    if variant.state:
+    if boundaries is None:
+        boundaries = [min(position, tokens) for position in BOUNDARIES]
         # Sequences with states are all tokens.
-        boundaries = [0, *boundaries, tokens]
+        boundaries = [0, *boundaries, tokens] if variant.state else boundaries
+    if variant.state:
         number = len(boundaries) - 1 if variant.sequences else batch
         state = normal(number, variant.heads, variant.key_dim, variant.value_columns)
         if variant.normalizer:
@@ -690,9 +697,9 @@ def call_function(torch, function, variant, inputs, outputs):
     function.bind(*arguments.values(), *outputs, stream=torch.cuda.current_stream().cuda_stream)()
 
 
-def run_case(torch, function, variant, batch, tokens, value=None, beta=None):
+def run_case(torch, function, variant, batch, tokens, value=None, beta=None, boundaries=None):
     """A message if something is wrong."""
-    inputs = make_inputs(torch, variant, batch, tokens, value, beta)
+    inputs = make_inputs(torch, variant, batch, tokens, value, beta, boundaries)
     outputs = make_outputs(torch, variant, inputs)
     call_function(torch, function, variant, inputs, outputs)
     torch.cuda.synchronize()
@@ -859,17 +866,36 @@ def run_bad(torch, function, variant, runtime, value, tokens=70):
     return None
 
 
-def run_bad_boundaries(torch, function, variant, runtime, boundaries):
-    """Wrong boundaries of sequences are reported by the next call."""
-    inputs = make_inputs(torch, variant, 1, 70)
-    inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32, device="cuda")
-    if variant.state:
-        inputs["initial_state"] = inputs["initial_state"][: len(boundaries) - 1].contiguous()
+def run_bad_boundaries(torch, function, variant, runtime, tokens, boundaries=None, wrong=None):
+    """Wrong boundaries of sequences, given ones or a `wrong` one among others, are reported by the next call."""
+    inputs = make_inputs(torch, variant, 1, tokens)
+    if boundaries:
+        inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32, device="cuda")
+        if variant.state:
+            inputs["initial_state"] = inputs["initial_state"][: len(boundaries) - 1].contiguous()
+    else:
+        inputs["sequences"][wrong[0]] += wrong[1]
     call_function(torch, function, variant, inputs, make_outputs(torch, variant, inputs))
     torch.cuda.synchronize()
     if runtime.attnrtTakeFault(1) != 1 or runtime.attnrtTakeFault(1) != 0:
         return "not reported once"
     return None
+
+
+def make_cases_of_boundaries(torch, function, variant, runtime):
+    """Wrong boundaries, and sequences of one token; few tokens have a kernel of their own."""
+    run = partial(run_bad_boundaries, torch, function, variant, runtime)
+    for boundaries in BAD_BOUNDARIES:
+        yield f"{variant} bad {boundaries}", partial(run, 70, boundaries)
+    if not variant.state:
+        return
+    yield f"{variant} bad number", partial(run, 20, [0, 20])
+    for tokens in (70, 40):
+        for wrong in WRONG_BOUNDARIES:
+            yield f"{variant} bad {wrong} {tokens}", partial(run, tokens, wrong=wrong)
+    for number in (1, 64):
+        yield (f"{variant} {number} steps",
+               partial(run_case, torch, function, variant, 1, number, boundaries=range(number + 1)))  # fmt: skip
 
 
 def make_cases(torch, options, variants):
@@ -898,9 +924,8 @@ def make_cases(torch, options, variants):
         if variant.state and variant.causal and not (variant.key_lengths or variant.sequences):
             lengths = [variant.tokens] * 5 if variant.tokens else [1, 63, 200, 3, 8, 64, 130]
             yield f"{variant} continued", partial(run_continued, torch, function, variant, lengths)
-        for boundaries in BAD_BOUNDARIES if variant.sequences and not variant.tokens else ():
-            yield (f"{variant} bad {boundaries}",
-                   partial(run_bad_boundaries, torch, function, variant, runtime, boundaries))  # fmt: skip
+        if variant.sequences and not variant.tokens:
+            yield from make_cases_of_boundaries(torch, function, variant, runtime)
         if not variant.decay:
             continue
         for value in EXTREME:

@@ -793,9 +793,6 @@ struct LinearRecurrentSchedule
     if (target.isHost())
       return op.emitOpError("cannot have schedule '")
              << attribute << "' on " << target.getName() << ", it is for GPUs";
-    if (op.getSequences())
-      return op.emitOpError("with 'sequences' cannot have schedule '")
-             << attribute << "'";
     // A thread has so many elements of the state in registers, and parts of
     // warps with as many rows.
     constexpr int64_t maxStateOfThread = 128, columnsOfThread = 4;

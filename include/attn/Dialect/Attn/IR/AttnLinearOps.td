@@ -132,7 +132,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
 
     For few tokens, as in decoding, GPUs have a kernel that computes one token after
     the other instead (`#attn_tile.linear_recurrent`). Where the number of tokens is
-    dynamic, both kinds of kernels are compiled, and the host chooses.
+    dynamic, both kinds of kernels are compiled, and the host chooses. Packed sequences
+    with states count with their mean number of tokens.
 
     The operation is in destination style: on tensors it returns the new contents
     of `out` and, if it has one, of `final_state`. On memrefs it writes them.
@@ -228,8 +229,9 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
         -> tensor<1x8x?x64xbf16>, tensor<?x8x64x64xf32>
     ```
 
-    Kernels need sequences of `whole_chunks`: their boundaries are multiples of `chunk`.
-    `attn-pad-sequences` copies the rows of others, and refuses `whole_chunks` in its input.
+    Kernels that go through chunks need sequences of `whole_chunks`: their boundaries are
+    multiples of `chunk`. `attn-pad-sequences` copies the rows of others, and refuses
+    `whole_chunks` in its input. The kernel for few tokens takes any sequences.
 
     `feature`, `normalizer`, masks, and `sequences` without states need tensors.
     `attn-decompose-linear-attention` writes them as other operations.

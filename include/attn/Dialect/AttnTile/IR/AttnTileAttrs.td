@@ -603,7 +603,8 @@ def AttnTile_LinearRecurrentAttr : AttnTile_Attr<
     which has `value_tile` columns of the values of a head: 8, 16 or 32. A thread keeps
     four of these columns in registers, and `value_tile / 128` of the rows of the state.
     It computes one token after the other in f32, without MMAs. Sums over rows are
-    reductions of a warp.
+    reductions of a warp. Packed sequences take the place of batch entries, and are not
+    padded.
 
     ```mlir
     #attn_tile.linear_recurrent<value_tile = 16>
