@@ -19,9 +19,13 @@ states again in both.
 
 A decode step has one token of each batch entry. It reads and writes the states of 16 heads, in place; fla-core writes
 new ones. A call is one step of several layers, so many that their states exceed the L2 cache.
+
+Sequences of one length are also packed in one batch entry ("packed"), with boundaries (fla-core's `cu_seqlens`) and a
+state for each, which is updated in place. Those of one token are a decode step.
 """
 
 import functools
+import importlib
 import math
 import os
 import sys
@@ -39,6 +43,8 @@ DECODE_CASES = ((16, 1), (16, 16), (16, 64))
 LAYER_BYTES, MAX_LAYERS = 2**29, 64
 # Heads, batch entries and length. One sequence of 8192 tokens is there to compare the time of a token with long ones.
 CASES = ((16, 8, 4096), (16, 4, 8192), (16, 1, 8192), (16, 1, 32768), (16, 1, 65536), (16, 1, 131072), (1, 1, 262144))
+# Heads, packed sequences and the length of each.
+PACKED_CASES = ((16, 32, 1024), (16, 1, 32768), (16, 64, 1))
 # Relative error of rows that is allowed.
 MAX_ERROR = 1e-2
 # Relative difference of gradients to the gradients of fla-core that is allowed.
@@ -85,14 +91,16 @@ def module(heads, dim, kind, mode):
 
     if mode == "bwd":
         return make_gradient(heads, dim, kind)
-    states = {name: mode == "decode" for name in ("initial_state", "with_final_state", "in_place")}
+    states = {name: mode != "fwd" for name in ("initial_state", "with_final_state", "in_place")}
     return LinearAttention(
-        "bf16", heads, heads, heads, dim, decay=get_decay(kind), beta=has_beta(kind), **states
+        "bf16", heads, heads, heads, dim, decay=get_decay(kind), beta=has_beta(kind),
+        sequences=mode == "packed", **states,
     ).mlir()  # fmt: skip
 
 
 def make_modules():
-    modes = [(mode, case[0]) for mode in MODES for case in CASES] + [("decode", case[0]) for case in DECODE_CASES]
+    modes = [(mode, case[0]) for mode in MODES for case in CASES]
+    modes += [(mode, case[0]) for mode, cases in (("decode", DECODE_CASES), ("packed", PACKED_CASES)) for case in cases]
     return {f"{kind}_{mode}_h{heads}_d{dim}": module(heads, dim, kind, mode) for mode, heads in dict.fromkeys(modes)
             for dim in DIMS for kind in KINDS}  # fmt: skip
 
@@ -182,32 +190,30 @@ def import_fla(kind):
     }[kind]
 
 
-def import_fla_decode(kind):
-    """A function of fla-core of one step, from queries, keys, values, log-decays, betas and a state, or None."""
+def import_fla_with_state(kind, form, boundaries=None):
+    """A function of fla-core, `fused_recurrent` or `chunk`, from queries, keys, values, log-decays, betas and a state,
+    or None. With `boundaries`, sequences are packed."""
+    name, decay = {
+        # Its functions without decays take no boundaries, and functions with decays take none of these.
+        "plain": ("linear_attn" if boundaries is None else "simple_gla", ""),
+        "head": ("simple_gla", "g_gamma"),
+        "token": ("simple_gla", "g"),
+        "element": ("gla", "gk" if form == "fused_recurrent" else "g"),
+        "delta": ("delta_rule", ""),
+        "gated": ("gated_delta_rule", "g"),
+        "kimi": ("kda", "g"),
+    }[kind]
     try:
-        from fla.ops.delta_rule import fused_recurrent_delta_rule
-        from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule
-        from fla.ops.gla import fused_recurrent_gla
-        from fla.ops.kda import fused_recurrent_kda
-        from fla.ops.linear_attn import fused_recurrent_linear_attn
-        from fla.ops.simple_gla import fused_recurrent_simple_gla
+        function = getattr(importlib.import_module(f"fla.ops.{name}"), f"{form}_{name}")
     except ImportError as error:
         print(f"peer fla is left out: {error}", file=sys.stderr)
         return None
-    function, names = {
-        "plain": (fused_recurrent_linear_attn, {}),
-        "head": (fused_recurrent_simple_gla, {"log_decay": "g_gamma"}),
-        "token": (fused_recurrent_simple_gla, {"log_decay": "g"}),
-        "element": (fused_recurrent_gla, {"log_decay": "gk"}),
-        "delta": (fused_recurrent_delta_rule, {}),
-        "gated": (fused_recurrent_gated_delta_rule, {"log_decay": "g"}),
-        "kimi": (fused_recurrent_kda, {"log_decay": "g"}),
-    }[kind]
-    names = {"query": "q", "key": "k", "value": "v", **names}
+    names = {"query": "q", "key": "k", "value": "v", "log_decay": decay}
+    options = {} if boundaries is None else {"cu_seqlens": boundaries.long()}
 
     def step(inputs, state):
         named = {names.get(name, name): tensor for name, tensor in inputs.items()}
-        return function(**named, initial_state=state, output_final_state=True)
+        return function(**named, initial_state=state, output_final_state=True, **options)
 
     return step
 
@@ -226,16 +232,28 @@ def compute_step(torch, inputs, state):
     return torch.einsum("bhkv,bhk->bhv", state, q)[:, None] / math.sqrt(q.shape[-1]), state
 
 
-def measure_decode(torch, options, function, inputs, kind):
-    """Milliseconds of a step by Attn and by fla-core, the error of Attn, and the bytes of all states of a layer."""
-    batch, _, heads, dim = inputs["query"].shape
+def pack(torch, inputs):
+    """The sequences of all batch entries, packed in one, and their boundaries."""
+    count, length = inputs["query"].shape[:2]
+    packed = {name: tensor if tensor.dim() == 1 else tensor.flatten(0, 1)[None] for name, tensor in inputs.items()}
+    boundaries = torch.arange(count + 1, dtype=torch.int32, device=harness.DEVICE) * length
+    return packed, boundaries
+
+
+def measure_steps(torch, options, function, inputs, kind, is_packed):
+    """Milliseconds by Attn and by fla-core of a step of one token, or of packed sequences, the error of Attn, and the
+    bytes of all states of a layer."""
+    batch, length, heads, dim = inputs["query"].shape
     size = 4 * batch * heads * dim * dim
-    layers = min(MAX_LAYERS, math.ceil(LAYER_BYTES / size))
-    states = [torch.randn(batch, heads, dim, dim, device=harness.DEVICE) for _ in range(layers)]
+    # Longer sequences read much else.
+    layers = min(MAX_LAYERS, math.ceil(LAYER_BYTES / size)) if length == 1 else 1
+    random = torch.randn if length == 1 else torch.zeros
+    states = [random(batch, heads, dim, dim, device=harness.DEVICE) for _ in range(layers)]
     before = states[0].clone()
+    given, boundaries = pack(torch, inputs) if is_packed else (inputs, None)
     calls = []
     for state in states:
-        run, filled = prepare_attn(torch, function, inputs, "decode", inputs["value"], state)
+        run, filled = prepare_attn(torch, function, given, "decode", given["value"], state, boundaries)
         calls.append((run, filled))
 
     def run_all():
@@ -244,15 +262,19 @@ def measure_decode(torch, options, function, inputs, kind):
 
     run_all()
     harness.synchronize(torch)
-    expected = compute_step(torch, inputs, before)
-    actual = calls[0][1][0].double(), states[0].double()
-    error = max(find_error(torch, *pair) for pair in zip(actual, expected))
+    out = calls[0][1][0].reshape(inputs["value"].shape)
+    if length == 1:
+        expected = compute_step(torch, inputs, before)
+        error = max(find_error(torch, *pair) for pair in zip((out.double(), states[0].double()), expected))
+    else:
+        error = check(torch, inputs, out)
     runs = {"attn": run_all}
-    step = import_fla_decode(kind) if options.peers != "none" else None
+    form = "fused_recurrent" if length == 1 else "chunk"
+    step = import_fla_with_state(kind, form, boundaries) if options.peers != "none" else None
     if step:
         def run_fla():
             for state in states:
-                step(inputs, state)
+                step(given, state)
 
         try:
             run_fla()
@@ -274,8 +296,9 @@ def prepare_fla(torch, inputs, kind, mode, dout):
     return lambda: torch.autograd.grad(out, wanted, dout, retain_graph=True)
 
 
-def prepare_attn(torch, function, inputs, mode, dout, state=None):
-    """A call of Attn, and the tensors that it fills; `state` is updated in place."""
+def prepare_attn(torch, function, inputs, mode, dout, state=None, boundaries=None):
+    """A call of Attn, and the tensors that it fills; `state` is updated in place. With `boundaries`, sequences are
+    packed."""
     def order(tensor):
         return tensor.transpose(1, 2) if tensor.dim() == 4 else tensor
 
@@ -284,6 +307,7 @@ def prepare_attn(torch, function, inputs, mode, dout, state=None):
     if mode != "bwd":
         filled = [torch.full_like(dout, math.nan)]
         arguments.update({} if state is None else {"initial_state": state})
+        arguments.update({} if boundaries is None else {"sequences": boundaries})
     else:
         filled = [torch.full_like(tensor, math.nan) for tensor in inputs.values()][:3]
         filled += [torch.full_like(inputs[name] if tensor.dim() == 4 else tensor, math.nan)
@@ -353,6 +377,41 @@ def make_decode_cases(options):
                     yield name, heads, batch, dim, kind
 
 
+def make_packed_cases(options):
+    lengths = harness.split_list(options.lengths)
+    for heads, number, length in PACKED_CASES:
+        for dim in DIMS:
+            for kind in KINDS:
+                name = f"{kind}_packed_h{heads}_d{dim}"
+                if options.only in name and (not lengths or str(length) in lengths):
+                    yield name, heads, number, length, dim, kind
+
+
+def run_packed(torch, options, rows, artifacts):
+    """Adds rows of packed sequences; gives how many times faster Attn is than fla-core."""
+    ratios = []
+    for name, heads, number, length, dim, kind in make_packed_cases(options):
+        inputs = make_inputs(torch, number, length, heads, dim, kind)
+        function = artifacts.load(name)["linear_attention"]
+        times, error, size = measure_steps(torch, options, function, inputs, kind, is_packed=True)
+        if not error <= MAX_ERROR:
+            sys.exit(f"error: {name} of {number} sequences of {length} tokens has an error of {error:.2e}")
+        # Queries, keys, values and outputs, and states, are read or written once.
+        gigabytes = (8 * number * length * heads * dim + 2 * size) / 1e9
+        line = f"{name:18s} {number:3d} x {length:6d} packed"
+        for op, ms in times.items():
+            own = {"error": error} if op == "attn" else {}
+            rate = gigabytes / ms * 1e3
+            rows.add(artifacts.commit_of(name), op=op, mode="packed", B=number, H=heads, S=length, D=dim, decay=kind,
+                     ms=ms, gbytes=rate, **own)  # fmt: skip
+            line += f"  {op} {ms:8.4f} ms {rate:7.0f} GB/s"
+        if "fla" in times:
+            ratios.append(times["fla"] / times["attn"])
+            line += f"  {ratios[-1]:.2f}x"
+        print(f"{line}  error {error:.1e}", flush=True)
+    return ratios
+
+
 def run_decode(torch, options, rows, artifacts):
     """Adds rows of decode steps; gives how many times faster Attn is than fla-core."""
     ratios, find_copied = [], functools.lru_cache(harness.measure_copy)
@@ -360,7 +419,7 @@ def run_decode(torch, options, rows, artifacts):
         copied = find_copied(torch, options.repeats, LAYER_BYTES) * 1e3
         inputs = make_inputs(torch, batch, 1, heads, dim, kind)
         function = artifacts.load(name)["linear_attention"]
-        times, error, size = measure_decode(torch, options, function, inputs, kind)
+        times, error, size = measure_steps(torch, options, function, inputs, kind, is_packed=False)
         if not error <= MAX_ERROR:
             sys.exit(f"error: {name} of {batch} entries has an error of {error:.2e}")
         line = f"{name:18s} {batch:3d} entries"
@@ -409,6 +468,7 @@ def main():
             line += f"  {ratios[-1]:.2f}x"
         print(line + (f"  error {error:.1e}" if error is not None else ""), flush=True)
     ratios += run_decode(torch, options, rows, artifacts)
+    ratios += run_packed(torch, options, rows, artifacts)
     if ratios:
         harness.print_means({"fla": ratios})
     return 0

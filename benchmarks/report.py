@@ -549,7 +549,7 @@ LINEAR_KINDS = {
     "gated": "delta rule, a decay of each token",
     "kimi": "delta rule, a decay of each key element",
 }
-LINEAR_MODES = {"fwd": "Forward", "bwd": "Gradients", "decode": "Decode steps"}
+LINEAR_MODES = {"fwd": "Forward", "bwd": "Gradients", "decode": "Decode steps", "packed": "Packed sequences"}
 LINEAR_PEERS = {"fla": "fla-core"}
 
 
@@ -588,7 +588,8 @@ def linear_table(cases):
             "Causal, bf16, by `benchmarks/linear_attention.py`, batch x length tokens. Milliseconds, and the bytes "
             "of queries, keys, values and outputs, and of their gradients, over the time; in brackets how many times "
             "faster Attn is than fla-core. Decode steps have one token a batch entry, and their bytes are the states, "
-            "read and written once; in brackets relative to the rate of a copy of memory."
+            "read and written once; in brackets relative to the rate of a copy of memory. Packed sequences, number x "
+            "length, have a state each, which counts."
         ),
     ]
     for (device, mode, heads), group in group_by(cases.items(), lambda item: item[0][:3]).items():
@@ -599,7 +600,7 @@ def linear_table(cases):
         ):
             ours, peer = rows[OURS], rows.get("fla")
             same_run = peer and get_run(peer) == get_run(ours)
-            digits = 4 if mode == "decode" else 3
+            digits = 4 if mode in ("decode", "packed") else 3
             theirs = f"{peer['ms']:.{digits}f} ({peer['ms'] / ours['ms']:.2f}x)" if same_run else ""
             rate = f"{ours['gbytes']:.0f} GB/s"
             if "copy_gbytes" in ours:

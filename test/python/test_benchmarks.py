@@ -32,7 +32,8 @@ BENCHMARKS = {
     "gemm.py": (["--schedule=wide=#attn_tile.matmul_sequential<row_tile = 16, column_tile = 32, depth_tile = 64>"],
                 {"nt", "nn_bias", "nn_wide"}),
     "head_maps.py": ([], {"map_full", "unchecked_causal", "groups_causal"}),
-    "linear_attention.py": ([], {"plain_fwd_h16_d128", "gated_bwd_h1_d64", "kimi_decode_h16_d128"}),
+    "linear_attention.py": ([], {"plain_fwd_h16_d128", "gated_bwd_h1_d64", "kimi_decode_h16_d128",
+                                 "delta_packed_h16_d64"}),
     "merge.py": ([], {"fwd_bf16_d128_p2", "bwd_f32_d128_p8"}),
     "recompute.py": ([], {"blocks_1000", "blocks_20"}),
     "schedules.py": (["--suite=sm_80"], {"h16_16_d128_128_bf16_causal.chosen", "h8_8_d256_256_bf16_full.128_32_2_8"}),
@@ -291,7 +292,7 @@ def test_head_maps(measure, monkeypatch, capsys):
 def test_linear_attention(measure, capsys):
     cases = (2, 1, 70), (1, 2, 20)
     common = ["--rounds=1", "--repeats=1", "--peers=none"]
-    small = dict(DECODE_CASES=(), DIMS=(16,))
+    small = dict(DECODE_CASES=(), PACKED_CASES=(), DIMS=(16,))
     code, rows = measure("linear_attention", *common, CASES=cases[:1], **small)
     assert code == 0 and [(row["H"], row["S"], row["decay"], row["mode"]) for row in rows] == [
         (2, 70, decay, mode)
@@ -304,12 +305,22 @@ def test_linear_attention(measure, capsys):
 
 
 def test_linear_attention_decode(measure, capsys):
-    sizes = dict(CASES=(), DECODE_CASES=((2, 1), (2, 3)), DIMS=(16,), LAYER_BYTES=2**13)
+    sizes = dict(CASES=(), DECODE_CASES=((2, 1), (2, 3)), PACKED_CASES=(), DIMS=(16,), LAYER_BYTES=2**13)
     code, rows = measure("linear_attention", "--rounds=1", "--repeats=1", "--peers=none", **sizes)
     assert code == 0 and [(row["H"], row["B"], row["decay"], row["mode"]) for row in rows] == [
         (2, batch, decay, "decode") for batch in (1, 3)
         for decay in ("plain", "head", "token", "element", "delta", "gated", "kimi")]
     assert all(row["copy_gbytes"] > 0 and row["error"] < 1e-2 for row in rows)
+
+
+def test_linear_attention_packed(measure, capsys):
+    cases = (2, 3, 20), (2, 1, 70), (2, 4, 1)
+    sizes = dict(CASES=(), DECODE_CASES=(), PACKED_CASES=cases, DIMS=(16,), LAYER_BYTES=2**13)
+    code, rows = measure("linear_attention", "--rounds=1", "--repeats=1", "--peers=none", **sizes)
+    assert code == 0 and [(row["H"], row["B"], row["S"], row["decay"], row["mode"]) for row in rows] == [
+        (*case, decay, "packed") for case in cases
+        for decay in ("plain", "head", "token", "element", "delta", "gated", "kimi")]
+    assert all(row["error"] < 1e-2 for row in rows)
 
 
 def test_merge(measure, capsys):

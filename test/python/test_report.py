@@ -353,6 +353,7 @@ def test_linear(project):
     token = {**common, "mode": "fwd", "decay": "token", "B": 2, "H": 4}
     alone = {**common, "mode": "bwd", "decay": "gated", "B": 1, "H": 1}
     step = {**common, "mode": "decode", "decay": "plain", "B": 64, "H": 4, "S": 1}
+    packed = {**common, "mode": "packed", "decay": "delta", "B": 32, "H": 4, "S": 1024}
     rows = [
         {**token, "op": "attn", "ms": 99.0, "gbytes": 1.0},
         {**token, "op": "attn", "ms": 0.1, "gbytes": 2000.0},
@@ -362,6 +363,8 @@ def test_linear(project):
         {**alone, "op": "fla", "ms": 0.777, "gbytes": 80.0, "date": "2026-01-01"},
         {**step, "op": "attn", "ms": 0.0351, "gbytes": 3800.0, "copy_gbytes": 4000.0},
         {**step, "op": "fla", "ms": 0.0702, "gbytes": 1900.0, "copy_gbytes": 4000.0},
+        {**packed, "op": "attn", "ms": 0.25, "gbytes": 2500.0},
+        {**packed, "op": "fla", "ms": 0.5, "gbytes": 1250.0},
         # Attn was not measured.
         {**common, "mode": "fwd", "decay": "plain", "B": 1, "H": 4, "op": "fla", "ms": 0.888, "gbytes": 80.0},
     ]
@@ -374,6 +377,9 @@ def test_linear(project):
     assert "Gradients, 1 head, GPU:" in page
     assert "| delta rule, a decay of each token | 8 | 1 x 64 | 0.500 | 100 GB/s |  | 2026-01-02 |" in page
     assert "| no decay | 8 | 64 x 1 | 0.0351 | 3800 GB/s (95%) | 0.0702 (2.00x) | 2026-01-02 |" in page
+    assert "Packed sequences, 4 heads, GPU:" in page
+    assert "| delta rule | 8 | 32 x 1024 | 0.2500 | 2500 GB/s | 0.5000 (2.00x) | 2026-01-02 |" in page
+    assert "| Delta rule, packed sequences, GPU | 1 | fla-core | 2.00 | 2.00 | 2.00 |" in page
     assert "| Linear attention, decode steps, GPU | 1 | fla-core | 2.00 | 2.00 | 2.00 |" in page
     assert "| Linear attention with decays, forward, GPU | 1 | fla-core | 2.50 | 2.50 | 2.50 |" in page
 
