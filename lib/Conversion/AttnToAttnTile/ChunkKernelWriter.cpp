@@ -44,10 +44,28 @@ static Value limitSplits(ScalarKernelBuilder &b, Value count, Value chunks) {
                   b.constant(1), count);
 }
 
+/// The fewest splits of a packed sequence: kernels go through its chunks twice.
+static constexpr int64_t leastSplitsOfSequence = 3;
+
+/// Limits the splits of each packed sequence, of which `count` are wanted if
+/// there is only one. Splits of a long sequence make up for the SMs that short
+/// ones leave, but all sequences have as many states.
+static Value limitSplitsOfSequences(ScalarKernelBuilder &b, Value count,
+                                    Value numSequences) {
+  constexpr int64_t mostOfWanted = 4;
+  Value most = arith::DivUIOp::create(
+      b, b.mul(count, b.constant(mostOfWanted)),
+      arith::MaxUIOp::create(b, numSequences, b.constant(1)));
+  count = arith::MinUIOp::create(b, count, most);
+  return b.select(
+      b.compare(CmpIPredicate::ult, count, b.constant(leastSplitsOfSequence)),
+      b.constant(1), count);
+}
+
 ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
                                int64_t numTiles, bool isRepeated) {
   int64_t wanted = form.schedule.getSplitKvWorkItems();
-  if (wanted == 0 || !form.isCausal || form.sequences)
+  if (wanted == 0 || !form.isCausal)
     return {};
   ScalarKernelBuilder b(form.op->getLoc(), builder);
   Value one = b.constant(1), batch = b.size(form.query, 0);
@@ -61,6 +79,8 @@ ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
   Value count = arith::MinUIOp::create(
       b, atLeastOne(arith::DivUIOp::create(b, b.constant(wanted), items)),
       chunks);
+  if (form.sequences)
+    count = limitSplitsOfSequences(b, count, emitNumStates(b, form));
   if (isRepeated)
     count = limitSplits(b, count, chunks);
   auto divideCeil = [&](Value lhs, Value rhs) -> Value {
@@ -90,7 +110,7 @@ void attn::allocateStates(OpBuilder &builder, const LinearKernelForm &form,
                               b.getF32Type());
   for (Value *states : {&splits.states, &splits.starts})
     *states = memref::AllocOp::create(
-        b, type, ValueRange{splits.count, b.size(form.query, 0)});
+        b, type, ValueRange{splits.count, emitNumStates(b, form)});
 }
 
 SmallVector<Value> attn::dropNull(ArrayRef<Value> operands) {
@@ -187,6 +207,8 @@ void ChunkKernelWriter::splitChunks(WorkItem &at) {
   auto subtract = [&](Value lhs, Value rhs) -> Value {
     return arith::SubIOp::create(b, lhs, rhs);
   };
+  if (sequences)
+    return splitSequence(at);
   Value all = at.numChunks, number = at.split;
   if (form.isReversed)
     number = subtract(subtract(splits.count, b.index(1)), number);
@@ -195,6 +217,42 @@ void ChunkKernelWriter::splitChunks(WorkItem &at) {
   at.numChunks = arith::MinUIOp::create(b, splits.chunks, remaining);
   if (form.isReversed)
     at.firstChunk = subtract(remaining, at.numChunks);
+}
+
+/// Gives a work item of a packed sequence the chunks of its split. Splits have
+/// as many chunks in all sequences. Sequences with few chunks are not split,
+/// and others have fewer splits than there may be: the first splits of work
+/// items have no chunks, in both directions, and the last one has the last
+/// state.
+void ChunkKernelWriter::splitSequence(WorkItem &at) {
+  auto subtract = [&](Value lhs, Value rhs) -> Value {
+    return arith::SubIOp::create(b, lhs, rhs);
+  };
+  auto select = [&](Value condition, Value yes, Value no) -> Value {
+    return arith::SelectOp::create(b, condition, yes, no);
+  };
+  Value all = at.numChunks, one = b.index(1);
+  Value number = arith::DivUIOp::create(
+      b, arith::AddIOp::create(b, all, subtract(splits.chunks, one)),
+      splits.chunks);
+  Value isWhole = arith::CmpIOp::create(b, CmpIPredicate::ult, number,
+                                        b.index(leastSplitsOfSequence));
+  number = select(isWhole, one, number);
+  Value size = select(isWhole, all, splits.chunks);
+  at.firstSplit = subtract(splits.count, number);
+  Value isEmpty =
+      arith::CmpIOp::create(b, CmpIPredicate::ult, at.split, at.firstSplit);
+  Value split = arith::MaxUIOp::create(b, at.split, at.firstSplit);
+  Value place = subtract(split, at.firstSplit);
+  if (form.isReversed)
+    place = subtract(subtract(number, one), place);
+  Value first = arith::MulIOp::create(b, place, size);
+  Value remaining = subtract(all, first);
+  Value numChunks = arith::MinUIOp::create(b, size, remaining);
+  if (form.isReversed)
+    first = subtract(remaining, numChunks);
+  at.firstChunk = arith::AddIOp::create(b, at.firstChunk, first);
+  at.numChunks = select(isEmpty, b.index(0), numChunks);
 }
 
 /// Gives a work item the chunks of its packed sequence.
@@ -297,8 +355,7 @@ void ChunkKernelWriter::storeRows(const WorkItem &at, const Chunk &chunk,
 Value ChunkKernelWriter::loadState(Value source, ValueRange leading,
                                    const WorkItem &at) {
   SmallVector<Value> indices(leading);
-  indices.append(
-      {leading.empty() ? at.state : at.batch, at.head, b.index(0), at.column});
+  indices.append({at.head, b.index(0), at.column});
   auto load = b.load({keyDim, valueDim}, source, indices)
                   .getDefiningOp<attn_tile::LoadOp>();
   load.setUnaligned(true);
@@ -308,8 +365,7 @@ Value ChunkKernelWriter::loadState(Value source, ValueRange leading,
 void ChunkKernelWriter::storeState(Value state, Value dest, ValueRange leading,
                                    const WorkItem &at) {
   SmallVector<Value> indices(leading);
-  indices.append(
-      {leading.empty() ? at.state : at.batch, at.head, b.index(0), at.column});
+  indices.append({at.head, b.index(0), at.column});
   attn_tile::StoreOp::create(b, state, dest, indices);
 }
 
@@ -324,7 +380,7 @@ Value ChunkKernelWriter::loadFirstState(const WorkItem &at,
                         /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(b, loadState(splits.starts, at.split, at));
+  scf::YieldOp::create(b, loadState(splits.starts, {at.split, at.state}, at));
   b.setInsertionPointToStart(branch.elseBlock());
   scf::YieldOp::create(b, loadGiven());
   return branch.getResult(0);
@@ -345,11 +401,11 @@ void ChunkKernelWriter::storeLastState(const WorkItem &at, Value state,
         isOwn ? arith::AndIOp::create(b, isOwn, isLast).getResult() : isLast;
   }
   if (!isOwn)
-    return storeState(state, dest, {}, at);
+    return storeState(state, dest, at.state, at);
   auto branch = scf::IfOp::create(b, isOwn, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  storeState(state, dest, {}, at);
+  storeState(state, dest, at.state, at);
 }
 
 ChunkKernelWriter::Sum ChunkKernelWriter::loadRowSums(const WorkItem &at,

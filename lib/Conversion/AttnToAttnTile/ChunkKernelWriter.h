@@ -113,7 +113,8 @@ struct LinearKernelForm {
 /// The parts of the chunks of a head that work items split, and their states.
 struct ChunkSplits {
   /// The number of splits, and of the chunks of each but the last one; null if
-  /// each work item has all chunks.
+  /// each work item has all chunks. Packed sequences may have fewer splits, and
+  /// ones with few chunks have a single one, with all of them.
   Value count, chunks;
   /// The state that the tokens of each split add up to, the decay of each
   /// split, and the state before it.
@@ -131,7 +132,8 @@ struct ChunkSplits {
 /// Divides the chunks among as many work items as the schedule asks for, in a
 /// kernel with `numTiles` tiles of columns for each head. If `isRepeated`, the
 /// chunks are gone through three times, and splits once, one after the other:
-/// neither few splits nor short ones pay. Packed sequences are not divided.
+/// neither few splits nor short ones pay. Splits of packed sequences have as
+/// many chunks in all of them: long ones have more splits.
 ChunkSplits createSplits(OpBuilder &builder, const LinearKernelForm &form,
                          int64_t numTiles, bool isRepeated = false);
 
@@ -168,9 +170,10 @@ protected:
     /// packed in one, the sequence.
     Value state;
     Value batch, head, keyHead, valueHead;
-    /// The split, null without splits; the tile of columns of the values, and
-    /// its first column.
-    Value split, tile, column;
+    /// The split, null without splits; the first split of a packed sequence
+    /// that has chunks; the tile of columns of the values, and its first
+    /// column.
+    Value split, firstSplit, tile, column;
     /// The first chunk, from the last one on if the form is reversed.
     Value firstChunk, numChunks;
     /// Whether it is of the kernel's range of decays; null for all.
@@ -199,6 +202,7 @@ protected:
   /// Writes work items of `numSplits` splits; null without splits.
   void writeItems(Value numSplits, function_ref<void(const WorkItem &)> body);
   void splitChunks(WorkItem &at);
+  void splitSequence(WorkItem &at);
   void limitToSequence(WorkItem &at);
   Chunk getChunk(const WorkItem &at, Value position);
   SmallVector<Value>
@@ -230,7 +234,7 @@ protected:
   /// Stores the rows of a chunk, rounded.
   void storeRows(const WorkItem &at, const Chunk &chunk, Value tile,
                  Value dest);
-  /// Loads columns of a state: a given one without `leading` indices.
+  /// Loads columns of a state of a head, at the `leading` indices before it.
   Value loadState(Value source, ValueRange leading, const WorkItem &at);
   void storeState(Value state, Value dest, ValueRange leading,
                   const WorkItem &at);

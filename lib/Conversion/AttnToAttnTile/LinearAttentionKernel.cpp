@@ -127,7 +127,7 @@ public:
   void write();
 
 private:
-  void writeElement(Value batch, Value head, Value row, Value column);
+  void writeElement(Value number, Value head, Value row, Value column);
   Value load(Value memref, ValueRange indices);
 
   ScalarKernelBuilder b;
@@ -198,7 +198,7 @@ Value OutputKernelWriter::loadGivenState(const WorkItem &at) {
   if (!firstState)
     return zeros({keyDim, valueDim});
   Value state = form.isFirstTransposed ? loadTransposedState(at)
-                                       : loadState(firstState, {}, at);
+                                       : loadState(firstState, at.state, at);
   return form.stateFactor == 1 ? state : multiply(state, form.stateFactor);
 }
 
@@ -239,7 +239,7 @@ void OutputKernelWriter::storeStateTerms(const WorkItem &at, const Chunk &chunk,
   if (!terms.states)
     return;
   if (!terms.chunkTerms)
-    return storeState(rounded, terms.states, chunk.number, at);
+    return storeState(rounded, terms.states, {chunk.number, at.batch}, at);
   SmallVector<Value> indices = {chunk.number, at.batch, at.head, b.index(0),
                                 at.column};
   Value before =
@@ -346,8 +346,8 @@ void OutputKernelWriter::write() {
 
 SmallVector<Value> SplitStateWriter::getOperands(const LinearKernelForm &form,
                                                  const ChunkSplits &splits) {
-  return dropNull({form.key, form.value, form.cumulative, splits.states,
-                   splits.decays, splits.count, splits.chunks});
+  return dropNull({form.key, form.value, form.cumulative, form.sequences,
+                   splits.states, splits.decays, splits.count, splits.chunks});
 }
 
 SplitStateWriter::SplitStateWriter(OpBuilder &builder,
@@ -371,7 +371,7 @@ void SplitStateWriter::storeDecay(const WorkItem &at, Value sum) {
   OpBuilder::InsertionGuard guard(b);
   b.createBlock(&once.getBody(), {}, b.getIndexType(), b.getLoc());
   memref::StoreOp::create(b, math::Exp2Op::create(b, sum), splits.decays,
-                          ValueRange{at.split, at.batch, at.head});
+                          ValueRange{at.split, at.state, at.head});
   attn_tile::YieldOp::create(b, ValueRange());
 }
 
@@ -399,7 +399,7 @@ void SplitStateWriter::write() {
           }
           return next;
         });
-    storeState(last[0], splits.states, at.split, at);
+    storeState(last[0], splits.states, {at.split, at.state}, at);
     if (cumulative)
       storeDecay(at, last[1]);
   });
@@ -413,15 +413,16 @@ Value SplitStartWriter::load(Value memref, ValueRange indices) {
 
 /// Writes an element of the states that splits begin with, one after the other.
 /// Several elements are loaded at once. Numbers beyond the last split count as
-/// its own, which change nothing.
-void SplitStartWriter::writeElement(Value batch, Value head, Value row,
+/// its own, which change nothing. `number` is that of a batch entry, or of a
+/// packed sequence.
+void SplitStartWriter::writeElement(Value number, Value head, Value row,
                                     Value column) {
   constexpr int64_t unrolled = 8;
   Value first = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
   if (firstState) {
     first = form.isFirstTransposed
-                ? load(firstState, {batch, head, column, row})
-                : load(firstState, {batch, head, row, column});
+                ? load(firstState, {number, head, column, row})
+                : load(firstState, {number, head, row, column});
     first = arith::MulFOp::create(
         b, first,
         arith::ConstantOp::create(b,
@@ -432,24 +433,25 @@ void SplitStartWriter::writeElement(Value batch, Value head, Value row,
       scf::ForOp::create(b, b.constant(0), count, b.constant(unrolled), first);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> numbers, parts, factors;
+  SmallVector<Value> ofSplits, parts, factors;
   for (int64_t i = 0; i < unrolled; ++i) {
-    Value number = b.add(loop.getInductionVar(), b.constant(i));
-    numbers.push_back(arith::MinUIOp::create(b, number, last));
-    parts.push_back(load(states, {numbers.back(), batch, head, row, column}));
+    Value split = arith::MinUIOp::create(
+        b, b.add(loop.getInductionVar(), b.constant(i)), last);
+    ofSplits.push_back(split);
+    parts.push_back(load(states, {split, number, head, row, column}));
     if (decays)
-      factors.push_back(load(decays, {numbers.back(), batch, head}));
+      factors.push_back(load(decays, {split, number, head}));
   }
   Value state = loop.getRegionIterArg(0);
   for (int64_t i = 0; i < unrolled; ++i) {
     memref::StoreOp::create(b, state, starts,
-                            ValueRange{numbers[i], batch, head, row, column});
+                            ValueRange{ofSplits[i], number, head, row, column});
     Value decayed =
         decays ? arith::MulFOp::create(b, state, factors[i]).getResult()
                : state;
     Value next = arith::AddFOp::create(b, decayed, parts[i]);
     state =
-        b.select(b.compare(CmpIPredicate::ult, numbers[i], last), next, state);
+        b.select(b.compare(CmpIPredicate::ult, ofSplits[i], last), next, state);
   }
   scf::YieldOp::create(b, state);
 }
@@ -493,7 +495,7 @@ static Value allocateDecays(OpBuilder &builder, const LinearKernelForm &form,
   auto type =
       MemRefType::get({dynamic, dynamic, form.getNumHeads()}, b.getF32Type());
   return memref::AllocOp::create(
-      b, type, ValueRange{splits.count, b.size(form.query, 0)});
+      b, type, ValueRange{splits.count, emitNumStates(b, form)});
 }
 
 /// Launches the kernels that compute the states that splits begin with.

@@ -183,7 +183,7 @@ Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
   Tiles tiles = loadTiles(at, chunk);
   Value rounded = b.round(dstate, element), dout = tiles.dout;
   if (hasResults())
-    storeState(rounded, inputs.gradients.states, chunk.number, at);
+    storeState(rounded, inputs.gradients.states, {chunk.number, at.batch}, at);
   Value solved =
       b.contract(tiles.keys, rounded, zeros(shape), ContractForm::Plain);
   if (toEnd)
@@ -216,7 +216,7 @@ Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
 Value StateGradWriter::loadFirst(const WorkItem &at) {
   auto loadGiven = [&]() -> Value {
     return firstState
-               ? multiply(loadState(firstState, {}, at), form.stateFactor)
+               ? multiply(loadState(firstState, at.state, at), form.stateFactor)
                : zeros({keyDim, valueDim});
   };
   return hasResults() ? loadFirstState(at, loadGiven)
@@ -226,7 +226,7 @@ Value StateGradWriter::loadFirst(const WorkItem &at) {
 void StateGradWriter::storeLast(const WorkItem &at, Value dstate) {
   if (hasResults())
     return storeLastState(at, dstate, lastState);
-  storeState(dstate, splits.states, at.split, at);
+  storeState(dstate, splits.states, {at.split, at.state}, at);
 }
 
 /// No split begins with the gradient before the last one.

@@ -488,7 +488,7 @@ void ForwardChunkWriter::storeResults(const WorkItem &at, const Chunk &chunk,
     writeOut(at, chunk, rounded, values, fromStart);
   if (!kept.states)
     return;
-  storeState(rounded, kept.states, chunk.number, at);
+  storeState(rounded, kept.states, {chunk.number, at.batch}, at);
   if (!beta)
     return;
   storeRows(at, chunk, values, kept.updates);
@@ -525,7 +525,7 @@ Value ForwardChunkWriter::loadFirst(const WorkItem &at) {
   if (!hasValues())
     return emitIdentity(at);
   auto loadGiven = [&]() -> Value {
-    return firstState ? loadState(firstState, {}, at)
+    return firstState ? loadState(firstState, at.state, at)
                       : zeros({keyDim, valueDim});
   };
   return hasResults() ? loadFirstState(at, loadGiven)
@@ -551,10 +551,11 @@ Value ForwardChunkWriter::emitIdentity(const WorkItem &at) {
 void ForwardChunkWriter::storeTransition(const WorkItem &at, Value state) {
   Value high = b.round(state, element);
   if (!splits.transitionRests)
-    return storeState(high, splits.transitions, at.split, at);
+    return storeState(high, splits.transitions, {at.split, at.state}, at);
   Value rest = arith::SubFOp::create(b, state, b.extend(high));
-  storeState(high, splits.transitions, at.split, at);
-  storeState(b.round(rest, element), splits.transitionRests, at.split, at);
+  storeState(high, splits.transitions, {at.split, at.state}, at);
+  storeState(b.round(rest, element), splits.transitionRests,
+             {at.split, at.state}, at);
 }
 
 void ForwardChunkWriter::storeLast(const WorkItem &at, Value state) {
@@ -562,7 +563,7 @@ void ForwardChunkWriter::storeLast(const WorkItem &at, Value state) {
   case ChunkPart::Results:
     return storeLastState(at, state, lastState);
   case ChunkPart::SplitStates:
-    return storeState(state, splits.states, at.split, at);
+    return storeState(state, splits.states, {at.split, at.state}, at);
   case ChunkPart::Transitions:
     return storeTransition(at, state);
   }

@@ -17,6 +17,9 @@
 //
 //   dstate = transition^T dstate + what its own tokens add
 //
+// The first splits of packed sequences may have no chunks, in both directions:
+// the ones after them have the given state.
+//
 // A transition is near the identity where tokens change little of a state. Two
 // parts of 16 bits for it and for the state leave an error of about 2^-16 in
 // bf16. With elements of f32 there is one part.
@@ -47,6 +50,7 @@ private:
     Value high, low;
   };
 
+  Value getSplit(const WorkItem &at, Value position);
   Parts loadTransition(const WorkItem &at, Value position);
   Value writeSplit(const WorkItem &at, Value position, Value state);
 
@@ -56,9 +60,10 @@ private:
 
 SmallVector<Value> PairStartWriter::getOperands(const LinearKernelForm &form,
                                                 const ChunkSplits &splits) {
-  return dropNull({form.key, form.value, form.firstState, splits.states,
-                   splits.starts, splits.transitions, splits.transitionRests,
-                   splits.count});
+  return dropNull({form.key, form.value, form.firstState, form.sequences,
+                   splits.states, splits.starts, splits.transitions,
+                   splits.transitionRests, splits.count,
+                   form.sequences ? splits.chunks : Value()});
 }
 
 PairStartWriter::PairStartWriter(OpBuilder &builder,
@@ -72,17 +77,26 @@ PairStartWriter::PairStartWriter(OpBuilder &builder,
   splits.transitions = get(given.transitions);
   splits.transitionRests = get(given.transitionRests);
   splits.count = get(given.count);
+  splits.chunks = get(given.chunks);
+}
+
+/// The split at a position of a work item.
+Value PairStartWriter::getSplit(const WorkItem &at, Value position) {
+  return at.firstSplit
+             ? arith::AddIOp::create(b, at.firstSplit, position).getResult()
+             : position;
 }
 
 /// Loads the transition of a split. The splits of gradients are in reverse.
 PairStartWriter::Parts PairStartWriter::loadTransition(const WorkItem &at,
                                                        Value position) {
-  Value number = position;
+  Value place = position;
   if (form.isReversed)
-    number = arith::SubIOp::create(b, at.numChunks, position);
+    place = arith::SubIOp::create(b, at.numChunks, position);
+  Value number = getSplit(at, place);
   auto load = [&](Value source) {
     return b.load({keyDim, keyDim}, source,
-                  {number, at.batch, at.head, b.index(0), b.index(0)}, position,
+                  {number, at.state, at.head, b.index(0), b.index(0)}, position,
                   at.numChunks);
   };
   Parts parts = {load(splits.transitions), Value()};
@@ -94,9 +108,10 @@ PairStartWriter::Parts PairStartWriter::loadTransition(const WorkItem &at,
 /// Returns the state after a split from the one before it.
 Value PairStartWriter::writeSplit(const WorkItem &at, Value position,
                                   Value state) {
-  Value next = loadState(splits.states, position, at);
+  Value split = getSplit(at, position);
+  Value next = loadState(splits.states, {split, at.state}, at);
   Parts transition = loadTransition(at, position);
-  storeState(state, splits.starts, position, at);
+  storeState(state, splits.starts, {split, at.state}, at);
   Parts before;
   before.high = b.round(state, element);
   if (transition.low)
@@ -120,10 +135,11 @@ void PairStartWriter::write() {
   Value isSplit = arith::MinUIOp::create(b, last, one);
   writeItems(isSplit, [&](const WorkItem &ofHead) {
     WorkItem at = ofHead;
-    at.numChunks = last;
+    at.numChunks =
+        at.firstSplit ? arith::SubIOp::create(b, last, at.firstSplit) : last;
     Value first = zeros({keyDim, valueDim});
     if (firstState)
-      first = multiply(loadState(firstState, {}, at), form.stateFactor);
+      first = multiply(loadState(firstState, at.state, at), form.stateFactor);
     auto loop =
         scf::ForOp::create(b, b.index(0), at.numChunks, b.index(1), first);
     {
@@ -132,7 +148,7 @@ void PairStartWriter::write() {
       scf::YieldOp::create(
           b, writeSplit(at, loop.getInductionVar(), loop.getRegionIterArg(0)));
     }
-    storeState(loop.getResult(0), splits.starts, at.numChunks, at);
+    storeState(loop.getResult(0), splits.starts, {last, at.state}, at);
   });
 }
 
@@ -151,7 +167,7 @@ ChunkSplits attn::createPairSplits(OpBuilder &builder,
                       getElementTypeOrSelf(form.key));
   auto allocate = [&]() -> Value {
     return memref::AllocOp::create(
-        b, type, ValueRange{splits.count, b.size(form.key, 0)});
+        b, type, ValueRange{splits.count, emitNumStates(b, form)});
   };
   splits.transitions = allocate();
   if (!type.getElementType().isF32())
