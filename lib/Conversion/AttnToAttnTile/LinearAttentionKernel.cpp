@@ -413,8 +413,8 @@ Value SplitStartWriter::load(Value memref, ValueRange indices) {
 
 /// Writes an element of the states that splits begin with, one after the other.
 /// Several elements are loaded at once. Numbers beyond the last split count as
-/// its own, which change nothing. `number` is that of a batch entry, or of a
-/// packed sequence.
+/// its own, which change nothing. `number` counts batch entries, or
+/// packed sequences.
 void SplitStartWriter::writeElement(Value number, Value head, Value row,
                                     Value column) {
   constexpr int64_t unrolled = 8;

@@ -398,7 +398,7 @@ EXTREME = [0.0, -1e-30, -1e-6, -0.34, -10.0, -100.0, -1000.0, -math.inf, "mixed"
 # Packed sequences begin there, as far as there are tokens: with tokens before the first and after the last of them,
 # sequences without tokens, and of one token.
 BOUNDARIES = [2, 3, 3, 64, 67, 130, 300]
-# Boundaries that are wrong, or whose number is not that of the states.
+# Boundaries that are wrong, or too few or too many for the states.
 BAD_BOUNDARIES = [[0, 30, 20, 70], [0, 71], [-1, 70]]
 # The numbers of boundaries of sequences with states, and what makes them wrong if it is added: they are not sorted, or do
 # not go from the first to the last token.
@@ -414,7 +414,7 @@ def limit_batches(variant, shapes):
 
 
 def make_inputs(torch, variant, batch, tokens, value=None, beta=None, boundaries=None):
-    """The arguments of the function; `value` sets all log-decays, `beta` all of them, and `boundaries` those of packed
+    """The arguments of the function; `value` sets all log-decays, `beta` all betas, and `boundaries` the packed
     sequences. They are made on the CPU: processes (--processes) would wait for each other's many operations on one GPU.
     """
     generator = torch.Generator().manual_seed(batch * 100003 + tokens)

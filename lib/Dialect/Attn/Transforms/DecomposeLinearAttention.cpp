@@ -14,11 +14,13 @@
 
 #include "attn/Dialect/Attn/Transforms/DecomposeLinearAttention.h"
 #include "FunctionArguments.h"
+#include "SortedSearch.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Interfaces/DifferentiableOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
@@ -98,6 +100,9 @@ private:
   void maskKeys();
   void maskTokens();
   Value emitEndsOfBlocks();
+  Value readBoundary(ImplicitLocOpBuilder &c, Value number);
+  Value emitIsWrong(ImplicitLocOpBuilder &b, Value token, Value count,
+                    Value length);
   Value emitEndsOfStates();
   void endStates();
   void splitBlocks();
@@ -311,63 +316,78 @@ Value Decomposition::emitEndsOfBlocks() {
       });
 }
 
-/// Emits `endOfState` for the first token of each sequence and for the token
-/// after the last one, 0 for others, and NaN for all if boundaries are wrong.
-Value Decomposition::emitEndsOfStates() {
-  Value boundaries = op.getSequences();
-  OpFoldResult zero = b.getIndexAttr(0), one = b.getIndexAttr(1);
-  OpFoldResult count = getSizes(boundaries).front();
-  if (std::optional<int64_t> number = getConstantIntValue(count)) {
-    count = b.getIndexAttr(*number - 1);
-  } else {
-    // A function may be called with no boundaries at all.
-    Value ones = arith::ConstantIndexOp::create(b, 1);
-    Value size = arith::MaxUIOp::create(b, cast<Value>(count), ones);
-    count = arith::SubIOp::create(b, size, ones).getResult();
-  }
-  auto slice = [&](OpFoldResult offset) -> Value {
-    return tensor::ExtractSliceOp::create(b, boundaries, offset, count, one);
-  };
-  OpFoldResult length = getSizes(query)[tokenDim];
-  Value tokens = getValueOrCreateConstantIndexOp(b, b.getLoc(), length);
-  Type f32 = b.getF32Type();
-  Value init =
-      linalg::FillOp::create(b, constant(f32, 0), emitEmpty(length, f32))
-          .getResult(0);
-  AffineMap ofToken = getMap(2, 0), ofSequence = getMap(2, 1);
-  auto ends = linalg::GenericOp::create(
-      b, init.getType(), ValueRange{slice(zero), slice(one)}, init,
-      ArrayRef<AffineMap>{ofSequence, ofSequence, ofToken},
-      ArrayRef<IteratorType>{IteratorType::parallel, IteratorType::reduction},
-      [&](OpBuilder &builder, Location loc, ValueRange arguments) {
-        ImplicitLocOpBuilder c(loc, builder);
-        Value token = linalg::IndexOp::create(c, 0);
-        Value begin =
-            arith::IndexCastOp::create(c, c.getIndexType(), arguments[0]);
-        Value end =
-            arith::IndexCastOp::create(c, c.getIndexType(), arguments[1]);
-        auto compare = [&](CmpIPredicate predicate, Value lhs, Value rhs) {
-          return arith::CmpIOp::create(c, predicate, lhs, rhs);
-        };
-        auto number = [&](float constant) {
-          return arith::ConstantOp::create(c, c.getF32FloatAttr(constant));
-        };
-        Value isWrong = arith::OrIOp::create(
-            c, compare(CmpIPredicate::sgt, begin, end),
-            arith::OrIOp::create(c, compare(CmpIPredicate::ugt, begin, tokens),
-                                 compare(CmpIPredicate::ugt, end, tokens)));
-        Value isFirst =
-            arith::OrIOp::create(c, compare(CmpIPredicate::eq, begin, token),
-                                 compare(CmpIPredicate::eq, end, token));
-        Value next =
-            arith::SelectOp::create(c, isFirst, number(endOfState), number(0));
-        next = arith::SelectOp::create(
-            c, isWrong, number(std::numeric_limits<float>::quiet_NaN()), next);
-        // The minimum of NaN and a number is NaN.
-        next = arith::MinimumFOp::create(c, arguments[2], next);
-        linalg::YieldOp::create(c, next);
+Value Decomposition::readBoundary(ImplicitLocOpBuilder &c, Value number) {
+  Value boundary = tensor::ExtractOp::create(c, op.getSequences(), number);
+  return arith::IndexCastOp::create(c, c.getIndexType(), boundary);
+}
+
+/// Emits whether boundaries are wrong that the loop over tokens checks for
+/// `token`: each boundary is checked for one of the tokens.
+Value Decomposition::emitIsWrong(ImplicitLocOpBuilder &b, Value token,
+                                 Value count, Value length) {
+  Value isWrong = arith::ConstantIntOp::create(b, 0, 1);
+  auto loop = scf::ForOp::create(
+      b, token, count, length, isWrong,
+      [&](OpBuilder &body, Location loc, Value number, ValueRange carried) {
+        ImplicitLocOpBuilder c(loc, body);
+        Value one = arith::ConstantIndexOp::create(c, 1);
+        Value last = arith::SubIOp::create(c, count, one);
+        Value next = arith::MinUIOp::create(
+            c, arith::AddIOp::create(c, number, one), last);
+        Value boundary = readBoundary(c, number);
+        Value isOutside =
+            arith::CmpIOp::create(c, CmpIPredicate::ugt, boundary, length);
+        Value isUnsorted = arith::CmpIOp::create(
+            c, CmpIPredicate::sgt, boundary, readBoundary(c, next));
+        Value either = arith::OrIOp::create(c, isOutside, isUnsorted);
+        either = arith::OrIOp::create(c, carried.front(), either);
+        scf::YieldOp::create(c, either);
       });
-  return ends.getResult(0);
+  return loop.getResult(0);
+}
+
+/// Emits `endOfState` for the first token of each sequence and for the token
+/// after the last one, 0 for others, and NaN for tokens that find boundaries to
+/// be wrong.
+Value Decomposition::emitEndsOfStates() {
+  OpFoldResult tokens = getSizes(query)[tokenDim];
+  Value length = getValueOrCreateConstantIndexOp(b, b.getLoc(), tokens);
+  Value count = b.createOrFold<tensor::DimOp>(op.getSequences(), 0);
+  auto number = [](ImplicitLocOpBuilder &c, float value) -> Value {
+    return arith::ConstantOp::create(c, c.getF32FloatAttr(value));
+  };
+  auto emitEnd = [&](ImplicitLocOpBuilder &c, Value token) -> Value {
+    Value found =
+        emitLastAtMost(c, count, token, [&](ImplicitLocOpBuilder &d, Value at) {
+          return readBoundary(d, at);
+        });
+    Value last = readBoundary(c, found);
+    Value isFirst = arith::CmpIOp::create(c, CmpIPredicate::eq, last, token);
+    Value end = arith::SelectOp::create(c, isFirst, number(c, endOfState),
+                                        number(c, 0));
+    return arith::SelectOp::create(
+        c, emitIsWrong(c, token, count, length),
+        number(c, std::numeric_limits<float>::quiet_NaN()), end);
+  };
+  return emitElements({tokens}, b.getF32Type(), ValueRange(), {},
+                      [&](ImplicitLocOpBuilder &c, ValueRange) -> Value {
+                        Value token = linalg::IndexOp::create(c, 0);
+                        // A function may be called with no boundaries at all.
+                        Value hasBoundary = arith::CmpIOp::create(
+                            c, CmpIPredicate::ne, count,
+                            arith::ConstantIndexOp::create(c, 0));
+                        auto branch = scf::IfOp::create(
+                            c, hasBoundary,
+                            [&](OpBuilder &then, Location loc) {
+                              ImplicitLocOpBuilder d(loc, then);
+                              scf::YieldOp::create(d, emitEnd(d, token));
+                            },
+                            [&](OpBuilder &other, Location loc) {
+                              ImplicitLocOpBuilder d(loc, other);
+                              scf::YieldOp::create(d, number(d, 0));
+                            });
+                        return branch.getResult(0);
+                      });
 }
 
 /// Lets log-decays end the state of a sequence before the next one, and of a

@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FunctionArguments.h"
+#include "SortedSearch.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -85,7 +86,6 @@ private:
   Value emitFirstRow(ImplicitLocOpBuilder &c, const Sequence &sequence);
   Value emitIsWrong(ImplicitLocOpBuilder &c, const Sequence &sequence);
   Sequence emitSequence(ImplicitLocOpBuilder &c, Value number);
-  Value emitSearch(ImplicitLocOpBuilder &c, Value place, BeginOf beginOf);
   Value emitPlaces(
       Value size, int32_t none, BeginOf beginOf,
       function_ref<Value(ImplicitLocOpBuilder &, Value, const Sequence &)>
@@ -259,36 +259,6 @@ SequencePadding<OpTy>::emitSequence(ImplicitLocOpBuilder &c, Value number) {
   return sequence;
 }
 
-/// Emits the number of the last sequence that begins at or before `place`, by
-/// halving. There is a sequence.
-template <typename OpTy>
-Value SequencePadding<OpTy>::emitSearch(ImplicitLocOpBuilder &c, Value place,
-                                        BeginOf beginOf) {
-  Type index = c.getIndexType();
-  Value zero = arith::ConstantIndexOp::create(c, 0);
-  Value one = arith::ConstantIndexOp::create(c, 1);
-  auto loop = scf::WhileOp::create(
-      c, TypeRange{index, index}, ValueRange{zero, count},
-      [&](OpBuilder &before, Location loc, ValueRange range) {
-        Value size = arith::SubIOp::create(before, loc, range[1], range[0]);
-        Value isOpen =
-            arith::CmpIOp::create(before, loc, CmpIPredicate::ugt, size, one);
-        scf::ConditionOp::create(before, loc, isOpen, range);
-      },
-      [&](OpBuilder &after, Location loc, ValueRange range) {
-        ImplicitLocOpBuilder d(loc, after);
-        Value middle = arith::ShRUIOp::create(
-            d, arith::AddIOp::create(d, range[0], range[1]), one);
-        Value begin = beginOf(d, emitSequence(d, middle));
-        Value isBefore =
-            arith::CmpIOp::create(d, CmpIPredicate::sle, begin, place);
-        Value low = arith::SelectOp::create(d, isBefore, middle, range[0]);
-        Value high = arith::SelectOp::create(d, isBefore, range[1], middle);
-        scf::YieldOp::create(d, ValueRange{low, high});
-      });
-  return loop.getResult(0);
-}
-
 /// Emits `size` numbers that `body` computes from places and the last sequences
 /// that begin at or before them, or `none` without a sequence.
 template <typename OpTy>
@@ -306,7 +276,11 @@ Value SequencePadding<OpTy>::emitPlaces(
             c, hasSequence,
             [&](OpBuilder &then, Location loc) {
               ImplicitLocOpBuilder d(loc, then);
-              Value number = emitSearch(d, place, beginOf);
+              // The last sequence that begins at or before the place.
+              Value number = emitLastAtMost(
+                  d, count, place, [&](ImplicitLocOpBuilder &e, Value middle) {
+                    return beginOf(e, emitSequence(e, middle));
+                  });
               scf::YieldOp::create(d, body(d, place, emitSequence(d, number)));
             },
             [&](OpBuilder &other, Location loc) {

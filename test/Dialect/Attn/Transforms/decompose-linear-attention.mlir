@@ -106,17 +106,37 @@ func.func @key_lengths(%q: !q, %g: tensor<4xf32>, %b: tensor<?x4x?xf32>, %l: ten
   return %r : !q
 }
 
-// Boundaries that are wrong make log-decays NaN; the first token of a sequence ends the state before it.
+// The first token of a sequence, which a search by halving finds, ends the state before it. Boundaries that are wrong make
+// log-decays NaN: token t checks boundaries t, t + 9 and so on.
 // CHECK-LABEL: func @sequences
 // CHECK-SAME: %[[C:[0-9a-z]+]]: tensor<4xi32> {attn.name = "sequences"}, %[[G:[0-9a-z]+]]: tensor<1x4x9xf32>
 // CHECK-DAG: %[[NAN:.*]] = arith.constant 0x7FC00000 : f32
 // CHECK-DAG: %[[END:.*]] = arith.constant -1.260000e+02 : f32
-// CHECK: %[[BEGINS:.*]] = tensor.extract_slice %[[C]][0] [3] [1]
-// CHECK: %[[ENDS:.*]] = tensor.extract_slice %[[C]][1] [3] [1]
-// CHECK: %[[OF_TOKENS:.*]] = linalg.generic {{.*}}"parallel", "reduction"{{.*}} ins(%[[BEGINS]], %[[ENDS]] :
-// CHECK: %[[NUMBER:.*]] = arith.select %{{.*}}, %[[END]], %{{.*}} : f32
-// CHECK: %[[CHECKED:.*]] = arith.select %{{.*}}, %[[NAN]], %[[NUMBER]] : f32
-// CHECK: arith.minimumf %{{.*}}, %[[CHECKED]] : f32
+// CHECK-DAG: %[[C0:.*]] = arith.constant 0 : index
+// CHECK-DAG: %[[C1:.*]] = arith.constant 1 : index
+// CHECK-DAG: %[[C3:.*]] = arith.constant 3 : index
+// CHECK-DAG: %[[C4:.*]] = arith.constant 4 : index
+// CHECK-DAG: %[[C9:.*]] = arith.constant 9 : index
+// CHECK: %[[OF_TOKENS:.*]] = linalg.generic {{.*}}"parallel"]} outs(%{{.*}} : tensor<9xf32>)
+// CHECK: %[[TOKEN:.*]] = linalg.index 0
+// CHECK: %[[FOUND:.*]]:2 = scf.while (%{{.*}} = %[[C0]], %{{.*}} = %[[C4]])
+// CHECK: %[[MIDDLE:.*]] = arith.shrui %{{.*}}, %[[C1]]
+// CHECK: tensor.extract %[[C]][%[[MIDDLE]]]
+// CHECK: arith.cmpi sle, %{{.*}}, %[[TOKEN]]
+// CHECK: tensor.extract %[[C]][%[[FOUND]]#0]
+// CHECK: %[[IS_FIRST:.*]] = arith.cmpi eq, %{{.*}}, %[[TOKEN]]
+// CHECK: %[[NUMBER:.*]] = arith.select %[[IS_FIRST]], %[[END]], %{{.*}} : f32
+// CHECK: %[[IS_WRONG:.*]] = scf.for %[[I:.*]] = %[[TOKEN]] to %[[C4]] step %[[C9]] iter_args(%[[BEFORE:.*]] = %false)
+// CHECK: %[[AFTER:.*]] = arith.addi %[[I]], %[[C1]]
+// CHECK: %[[NEXT:.*]] = arith.minui %[[AFTER]], %[[C3]]
+// CHECK: tensor.extract %[[C]][%[[I]]]
+// CHECK: %[[IS_OUTSIDE:.*]] = arith.cmpi ugt, %[[BOUNDARY:.*]], %[[C9]]
+// CHECK: tensor.extract %[[C]][%[[NEXT]]]
+// CHECK: %[[IS_UNSORTED:.*]] = arith.cmpi sgt, %[[BOUNDARY]],
+// CHECK: %[[EITHER:.*]] = arith.ori %[[IS_OUTSIDE]], %[[IS_UNSORTED]]
+// CHECK: arith.ori %[[BEFORE]], %[[EITHER]]
+// CHECK: %[[CHECKED:.*]] = arith.select %[[IS_WRONG]], %[[NAN]], %[[NUMBER]] : f32
+// CHECK: linalg.yield %[[CHECKED]]
 // CHECK: %[[DECAY:.*]] = linalg.generic {{.*}} ins(%[[OF_TOKENS]], %[[G]] : tensor<9xf32>, tensor<1x4x9xf32>)
 // CHECK: attn.linear_attention
 // CHECK-SAME: log_decay(%[[DECAY]] : tensor<1x4x9xf32>) causal
