@@ -260,13 +260,13 @@ void ChunkKernelWriter::limitToSequence(WorkItem &at) {
   auto loadChunk = [&](Value number) -> Value {
     auto token = memref::LoadOp::create(b, sequences, number);
     attn_tile::setKnownInBounds(token);
-    return arith::DivUIOp::create(
-        b, arith::IndexCastOp::create(b, b.getIndexType(), token),
-        b.index(chunkTokens));
+    // Wrong boundaries are negative. They are reported, and must not do harm.
+    Value boundary = arith::MaxSIOp::create(
+        b, arith::IndexCastOp::create(b, b.getIndexType(), token), b.index(0));
+    return arith::DivUIOp::create(b, boundary, b.index(chunkTokens));
   };
   Value all = at.numChunks, begin = loadChunk(at.state);
   Value end = loadChunk(arith::AddIOp::create(b, at.state, b.index(1)));
-  // Boundaries that are not sorted are reported, and must not do harm.
   begin = arith::MinUIOp::create(b, begin, end);
   at.numChunks = arith::SubIOp::create(b, end, begin);
   at.firstChunk =

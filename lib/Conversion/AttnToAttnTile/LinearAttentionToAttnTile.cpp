@@ -20,6 +20,7 @@
 #include "LinearAttentionKernel.h"
 #include "LinearPairKernels.h"
 #include "LinearRecurrentKernel.h"
+#include "SequenceCheck.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -165,7 +166,7 @@ void LinearKernelWriter::writeItems(
     Value boundaries =
         arith::MaxUIOp::create(b, b.size(inputs.sequences, 0), one);
     numStates = arith::SubIOp::create(b, boundaries, one);
-    // Log-decays of tokens that belong to no sequence are checked, too.
+    // The boundary without a sequence is checked, too.
     numItems = arith::MaxUIOp::create(b, numStates,
                                       arith::MinUIOp::create(b, batch, one));
   }
@@ -178,11 +179,11 @@ void LinearKernelWriter::writeItems(
                              inputs.sequences ? b.index(0) : state,
                              forall.getInductionVar(1));
   if (inputs.sequences) {
+    emitBoundaryReport(b, memref::LoadOp::create(b, inputs.sequences, state),
+                       inputs.fault);
     Value hasState =
         arith::CmpIOp::create(b, CmpIPredicate::ult, state, numStates);
-    auto branch = scf::IfOp::create(b, hasState, /*withElseRegion=*/true);
-    b.setInsertionPointToStart(branch.elseBlock());
-    chunk.begin(b.index(0), /*hasQueries=*/false, /*hasDecay=*/true);
+    auto branch = scf::IfOp::create(b, hasState, /*withElseRegion=*/false);
     b.setInsertionPointToStart(branch.thenBlock());
   }
   findChunks(chunk);
@@ -198,13 +199,13 @@ void LinearKernelWriter::findChunks(const LinearAttentionChunk &chunk) {
   }
   auto loadChunk = [&](Value number) -> Value {
     Value token = memref::LoadOp::create(b, inputs.sequences, number);
-    return arith::DivUIOp::create(
-        b, arith::IndexCastOp::create(b, b.getIndexType(), token),
-        b.index(inputs.chunk));
+    // Wrong boundaries are negative. They are reported, and must not do harm.
+    Value boundary = arith::MaxSIOp::create(
+        b, arith::IndexCastOp::create(b, b.getIndexType(), token), b.index(0));
+    return arith::DivUIOp::create(b, boundary, b.index(inputs.chunk));
   };
   Value begin = loadChunk(chunk.state);
   Value end = loadChunk(arith::AddIOp::create(b, chunk.state, b.index(1)));
-  // Boundaries that are not sorted are reported, and must not do harm.
   firstChunk = arith::MinUIOp::create(b, begin, end);
   numChunks = arith::SubIOp::create(b, end, firstChunk);
 }
@@ -559,6 +560,8 @@ LogicalResult attn::lowerLinearAttentionToKernel(RewriterBase &rewriter,
     return success();
   }
   if (schedule.getHeadDimTile() > 0) {
+    if (op.getSequences())
+      createSequenceCheck(rewriter, op, op.getSequences(), schedule, symbols);
     if (op.needsPairMatrices())
       createLinearPairKernels(rewriter, op, symbols);
     else
@@ -596,6 +599,12 @@ LogicalResult attn::lowerLinearAttentionGradToKernel(RewriterBase &rewriter,
   if (failed(verifyPrepared(op)))
     return failure();
   if (op.getScheduleAttr().getHeadDimTile() > 0) {
+    if (op.getSequences()) {
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPoint(op);
+      createSequenceCheck(rewriter, op, op.getSequences(), op.getScheduleAttr(),
+                          symbols);
+    }
     if (op.needsPairMatrices())
       createLinearPairGradKernels(rewriter, op, symbols);
     else

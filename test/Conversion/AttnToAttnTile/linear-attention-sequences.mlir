@@ -1,5 +1,20 @@
 // RUN: attn-opt %s --convert-attn-to-attn-tile=target=sm_90a --canonicalize --cse --split-input-file | FileCheck %s
 
+// Boundaries of sequences in whole chunks are negative if they are wrong. A thread reports each. Others are limited.
+
+// CHECK-LABEL: attn_tile.kernel @sequences_check_sequences(
+// CHECK-SAME: %[[C:[a-z0-9]+]]: memref<?xi32>, %[[FAULT:[a-z0-9]+]]: memref<1xi32>)
+// CHECK: %[[COUNT:.*]] = memref.dim %[[C]], %c0
+// CHECK: scf.forall (%[[ITEM:.*]]) in
+// CHECK: %[[FIRST:.*]] = arith.muli %[[ITEM]], %c32
+// CHECK: %[[REST:.*]] = arith.subi %[[COUNT]], %[[FIRST]]
+// CHECK: %[[OF_ITEM:.*]] = arith.minui %[[REST]], %c32
+// CHECK: attn_tile.thread_for to(%[[OF_ITEM]])
+// CHECK: %[[BOUNDARY:.*]] = memref.load %[[C]][%{{.*}}] {attn_tile.in_bounds}
+// CHECK: %[[IS_WRONG:.*]] = arith.cmpi slt, %[[BOUNDARY]], %c0
+// CHECK: scf.if %[[IS_WRONG]] {
+// CHECK: memref.store %{{.*}}, %[[FAULT]]
+
 // Packed sequences have states of their own, also of splits. A split has as many chunks in all sequences. Sequences with
 // fewer chunks than three splits have one, the last one; others have fewer splits than the longest may have, the last ones.
 // The last split, which has the last state, is not among the ones whose states are computed alone.
@@ -10,6 +25,9 @@
 // CHECK: %[[SEQUENCES:.*]] = arith.subi %{{.*}}, %c1
 // CHECK: scf.forall (%[[N:.*]], %[[H:.*]], %[[SPLIT:.*]]) in (%[[SEQUENCES]], 4, %[[SPLITS]]) {
 // CHECK: memref.load %[[C]][%[[N]]]
+// CHECK: arith.maxsi %{{.*}}, %c0
+// CHECK: memref.load %[[C]]
+// CHECK: arith.maxsi %{{.*}}, %c0
 // CHECK: %[[BEGIN:.*]] = arith.minui
 // CHECK: %[[ALL:.*]] = arith.subi %{{.*}}, %[[BEGIN]]
 // CHECK: %[[NUMBER:.*]] = arith.divui %{{.*}}, %[[CHUNKS]]

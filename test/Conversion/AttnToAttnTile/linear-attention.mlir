@@ -66,3 +66,31 @@ func.func @full(%q: memref<1x2x?x16xf32>, %o: memref<1x2x?x16xf32>) {
       outs(%o : memref<1x2x?x16xf32>) schedule(#attn_tile.scalar)
   return
 }
+
+// A work item of a packed sequence reports a wrong boundary, which is negative, and goes through the chunks of its sequence.
+// Without sequences, one boundary is checked. There are no log-decays.
+// CHECK-LABEL: attn_tile.kernel @sequences_linear_attention(
+// CHECK-SAME: %[[S:[a-z0-9]+]]: memref<?x2x16x16xf32>, %[[C:[a-z0-9]+]]: memref<?xi32>, %{{[a-z0-9]+}}: memref<1x2x?x16xf32>,
+// CHECK-SAME: %[[FAULT:[a-z0-9]+]]: memref<1xi32>)
+// CHECK: %[[COUNT:.*]] = arith.subi
+// CHECK: %[[ITEMS:.*]] = arith.maxui %[[COUNT]],
+// CHECK: scf.forall (%[[N:.*]], %[[H:.*]]) in (%[[ITEMS]], %{{.*}})
+// CHECK: %[[BOUNDARY:.*]] = memref.load %[[C]][%[[N]]]
+// CHECK: %[[IS_WRONG:.*]] = arith.cmpi slt, %[[BOUNDARY]], %c0
+// CHECK: scf.if %[[IS_WRONG]] {
+// CHECK: memref.store %{{.*}}, %[[FAULT]]
+// CHECK: %[[HAS_STATE:.*]] = arith.cmpi ult, %[[N]], %[[COUNT]]
+// CHECK: scf.if %[[HAS_STATE]] {
+// CHECK: memref.load %[[C]][%[[N]]]
+// CHECK: arith.maxsi
+// CHECK: memref.load %[[C]]
+// CHECK: arith.maxsi
+// CHECK: attn_tile.load %[[S]][%[[N]], %[[H]],
+// CHECK-NOT: math.exp
+// CHECK: attn_tile.return
+func.func @sequences(%q: memref<1x2x?x16xf32>, %s: memref<?x2x16x16xf32>, %c: memref<?xi32>, %o: memref<1x2x?x16xf32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<1x2x?x16xf32>, memref<1x2x?x16xf32>, memref<1x2x?x16xf32>)
+      outs(%o : memref<1x2x?x16xf32>) initial_state(%s : memref<?x2x16x16xf32>) sequences(%c : memref<?xi32>) whole_chunks
+      causal schedule(#attn_tile.scalar)
+  return
+}

@@ -26,8 +26,6 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/TypeUtilities.h"
 
-#include <limits>
-
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNPADSEQUENCESPASS
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
@@ -43,10 +41,11 @@ using Sizes = SmallVector<OpFoldResult>;
 /// The dimensions of heads and tokens of rows.
 static constexpr int64_t headDim = 1, tokenDim = 2;
 
-/// In the tensor of the tokens of padded rows: a row without a token, and all
-/// rows if boundaries are wrong.
-static constexpr int32_t noToken = -1,
-                         wrongToken = std::numeric_limits<int32_t>::max();
+/// In the tensor of the tokens of padded rows: a row without a token.
+static constexpr int32_t noToken = -1;
+
+/// The boundary of a padded sequence if given ones are wrong.
+static constexpr int32_t wrongBoundary = -1;
 
 namespace {
 /// Pads the sequences of one operation.
@@ -292,15 +291,13 @@ Value SequencePadding<OpTy>::emitPlaces(
       });
 }
 
-/// Emits the token of each padded row. There are more rows than sequences: row
-/// `s` has the wrong token if sequence `s` is wrong.
+/// Emits the token of each padded row.
 template <typename OpTy>
 Value SequencePadding<OpTy>::emitTokens() {
-  Value isConsistent = emitIsConsistent();
   auto beginOf = [&](ImplicitLocOpBuilder &c, const Sequence &sequence) {
     return emitFirstRow(c, sequence);
   };
-  Value places = emitPlaces(
+  return emitPlaces(
       numRows, noToken, beginOf,
       [&](ImplicitLocOpBuilder &c, Value row,
           const Sequence &sequence) -> Value {
@@ -311,22 +308,8 @@ Value SequencePadding<OpTy>::emitTokens() {
             c, arith::CmpIOp::create(c, CmpIPredicate::sge, row, first),
             arith::CmpIOp::create(c, CmpIPredicate::slt, token, sequence.end));
         token = arith::IndexCastOp::create(c, c.getI32Type(), token);
-        token = arith::SelectOp::create(
+        return arith::SelectOp::create(
             c, isInside, token, arith::ConstantIntOp::create(c, noToken, 32));
-        Value last = arith::SubIOp::create(
-            c, count, arith::ConstantIndexOp::create(c, 1));
-        Value checked = arith::MinUIOp::create(c, row, last);
-        return arith::SelectOp::create(
-            c, emitIsWrong(c, emitSequence(c, checked)),
-            arith::ConstantIntOp::create(c, wrongToken, 32), token);
-      });
-  return emitElements(
-      {getAsOpFoldResult(numRows)}, b.getI32Type(), places,
-      b.getMultiDimIdentityMap(1),
-      [&](ImplicitLocOpBuilder &c, ValueRange arguments) -> Value {
-        return arith::SelectOp::create(
-            c, isConsistent, arguments[0],
-            arith::ConstantIntOp::create(c, wrongToken, 32));
       });
 }
 
@@ -353,39 +336,37 @@ Value SequencePadding<OpTy>::emitRows() {
       });
 }
 
-/// Emits the boundaries of the padded sequences. Whatever the given ones are,
-/// the first is 0 and the last the number of rows, so that kernels read all
-/// log-decays.
+/// Emits the boundaries of the padded sequences: the last one is the number of
+/// rows. The boundary that a wrong sequence begins with is a wrong one, and if
+/// numbers are inconsistent, all are.
 template <typename OpTy>
 Value SequencePadding<OpTy>::emitStarts() {
+  Value isConsistent = emitIsConsistent();
   Value size = b.createOrFold<arith::AddIOp>(numGiven, index(1));
   return emitElements(
       {getAsOpFoldResult(size)}, b.getI32Type(), Value(), AffineMap(),
       [&](ImplicitLocOpBuilder &c, ValueRange) -> Value {
-        Value zero = arith::ConstantIndexOp::create(c, 0);
-        Sequence sequence;
-        sequence.number = linalg::IndexOp::create(c, 0);
-        auto isNumber = [&](Value number) -> Value {
-          return arith::CmpIOp::create(c, CmpIPredicate::eq, sequence.number,
-                                       number);
-        };
-        // There may be no boundary to read.
-        auto row = scf::IfOp::create(
-            c, isNumber(zero),
+        Value number = linalg::IndexOp::create(c, 0);
+        Value hasSequence =
+            arith::CmpIOp::create(c, CmpIPredicate::ult, number, numGiven);
+        auto start = scf::IfOp::create(
+            c, hasSequence,
             [&](OpBuilder &then, Location loc) {
-              scf::YieldOp::create(then, loc, zero);
+              ImplicitLocOpBuilder d(loc, then);
+              Sequence sequence = emitSequence(d, number);
+              Value first = emitFirstRow(d, sequence);
+              Value isWrong = emitIsWrong(d, sequence);
+              Value wrong = arith::ConstantIndexOp::create(d, wrongBoundary);
+              Value row = arith::SelectOp::create(d, isWrong, wrong, first);
+              scf::YieldOp::create(d, row);
             },
             [&](OpBuilder &other, Location loc) {
-              ImplicitLocOpBuilder d(loc, other);
-              Value boundary = tensor::ExtractOp::create(d, op.getSequences(),
-                                                         sequence.number);
-              sequence.begin = emitClamped(
-                  d, arith::IndexCastOp::create(d, d.getIndexType(), boundary));
-              scf::YieldOp::create(d, emitFirstRow(d, sequence));
+              scf::YieldOp::create(other, loc, numRows);
             });
-        Value start = arith::SelectOp::create(c, isNumber(numGiven), numRows,
-                                              row.getResult(0));
-        return arith::IndexCastOp::create(c, c.getI32Type(), start);
+        Value wrong = arith::ConstantIntOp::create(c, wrongBoundary, 32);
+        Value row =
+            arith::IndexCastOp::create(c, c.getI32Type(), start.getResult(0));
+        return arith::SelectOp::create(c, isConsistent, row, wrong);
       });
 }
 
@@ -393,11 +374,10 @@ Value SequencePadding<OpTy>::emitStarts() {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Emits the comparison of a token with `number`.
-static Value emitCompare(ImplicitLocOpBuilder &b, CmpIPredicate predicate,
-                         Value token, int32_t number) {
-  return arith::CmpIOp::create(b, predicate, token,
-                               arith::ConstantIntOp::create(b, number, 32));
+/// Emits whether a row has a token.
+static Value emitIsToken(ImplicitLocOpBuilder &b, Value token) {
+  return arith::CmpIOp::create(b, CmpIPredicate::ne, token,
+                               arith::ConstantIntOp::create(b, noToken, 32));
 }
 
 /// Emits, in the body of a loop over `rank` dimensions, the indices of the
@@ -419,27 +399,16 @@ Value SequencePadding<OpTy>::emitPadded(Value source) {
   auto rank = int64_t(sizes.size());
   sizes[tokenDim] = getAsOpFoldResult(numRows);
   Type element = getElementTypeOrSelf(source);
-  bool isLogDecay = source == op.getLogDecay();
   return emitElements(
       sizes, element, tokens,
       AffineMap::getMultiDimMapWithTargets(rank, {tokenDim}, b.getContext()),
       [&](ImplicitLocOpBuilder &c, ValueRange arguments) -> Value {
-        SmallVector<Value> indices =
-            emitIndicesOfToken(c, rank, arguments.front());
-        auto number = [&](double value) -> Value {
-          return arith::ConstantOp::create(c, c.getFloatAttr(element, value));
-        };
         Value token = arguments.front();
-        Value isWrong = emitCompare(c, CmpIPredicate::eq, token, wrongToken);
-        Value otherwise = number(0);
-        if (isLogDecay)
-          otherwise = arith::SelectOp::create(
-              c, isWrong, number(std::numeric_limits<double>::quiet_NaN()),
-              otherwise);
-        // Tokens are below the number of tokens; there may be none to read.
-        Value isToken = arith::AndIOp::create(
-            c, emitCompare(c, CmpIPredicate::sge, token, 0),
-            emitCompare(c, CmpIPredicate::ne, token, wrongToken));
+        SmallVector<Value> indices = emitIndicesOfToken(c, rank, token);
+        Value otherwise =
+            arith::ConstantOp::create(c, c.getFloatAttr(element, 0));
+        // There may be no token to read.
+        Value isToken = emitIsToken(c, token);
         auto branch = scf::IfOp::create(
             c, isToken,
             [&](OpBuilder &then, Location loc) {
@@ -455,13 +424,13 @@ Value SequencePadding<OpTy>::emitPadded(Value source) {
       });
 }
 
-/// Emits padded log-decays: of tokens, unless elements of keys have their own.
+/// Emits padded log-decays: of tokens, unless elements of keys have their own;
+/// null without log-decays.
 template <typename OpTy>
 Value SequencePadding<OpTy>::emitLogDecays() {
   Value given = op.getLogDecay();
-  int64_t rank = given ? cast<RankedTensorType>(given.getType()).getRank() : 0;
-  if (rank > 1)
-    return emitPadded(given);
+  if (!given || cast<RankedTensorType>(given.getType()).getRank() > 1)
+    return given ? emitPadded(given) : Value();
   Sizes sizes = getSizes(op.getQuery());
   sizes.pop_back();
   sizes[tokenDim] = getAsOpFoldResult(numRows);
@@ -469,21 +438,11 @@ Value SequencePadding<OpTy>::emitLogDecays() {
       sizes, b.getF32Type(), tokens,
       AffineMap::getMultiDimMapWithTargets(3, {tokenDim}, b.getContext()),
       [&](ImplicitLocOpBuilder &c, ValueRange arguments) -> Value {
-        auto number = [&](float value) -> Value {
-          return arith::ConstantOp::create(c, c.getF32FloatAttr(value));
-        };
-        auto isPlace = [&](int32_t place) {
-          return emitCompare(c, CmpIPredicate::eq, arguments.front(), place);
-        };
-        Value decay = number(0);
-        if (given) {
-          Value head = linalg::IndexOp::create(c, headDim);
-          Value ofHead = tensor::ExtractOp::create(c, given, head);
-          decay = arith::SelectOp::create(c, isPlace(noToken), decay, ofHead);
-        }
-        return arith::SelectOp::create(
-            c, isPlace(wrongToken),
-            number(std::numeric_limits<float>::quiet_NaN()), decay);
+        Value none = arith::ConstantOp::create(c, c.getF32FloatAttr(0));
+        Value head = linalg::IndexOp::create(c, headDim);
+        Value ofHead = tensor::ExtractOp::create(c, given, head);
+        return arith::SelectOp::create(c, emitIsToken(c, arguments.front()),
+                                       ofHead, none);
       });
 }
 
@@ -544,9 +503,7 @@ Value SequencePadding<OpTy>::emitSumOfTokens(Value padded, Value init) {
                              IteratorType::reduction},
       [&](OpBuilder &builder, Location loc, ValueRange arguments) {
         ImplicitLocOpBuilder c(loc, builder);
-        Value isToken =
-            arith::CmpIOp::create(c, CmpIPredicate::ne, arguments[1],
-                                  arith::ConstantIntOp::create(c, noToken, 32));
+        Value isToken = emitIsToken(c, arguments[1]);
         Value none = arith::ConstantOp::create(c, c.getF32FloatAttr(0));
         Value term = arith::SelectOp::create(c, isToken, arguments[0], none);
         linalg::YieldOp::create(
@@ -598,7 +555,8 @@ void SequencePadding<OpTy>::run() {
         rowsOfOperand = emitPadded(operand.get());
       operand.set(rowsOfOperand);
     }
-  clone.getLogDecayMutable().assign(logDecays);
+  if (logDecays)
+    clone.getLogDecayMutable().assign(logDecays);
   clone.getSequencesMutable().assign(starts);
   clone.setWholeChunks(true);
   for (auto [number, init] : llvm::enumerate(clone.getDpsInitsMutable())) {

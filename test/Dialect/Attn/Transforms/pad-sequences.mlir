@@ -6,12 +6,12 @@
 // CHECK-SAME: (%[[Q:[0-9a-z]+]]: tensor<1x4x9x16xbf16> {attn.name = "q"}, %[[C:[0-9a-z]+]]: tensor<3xi32> {attn.name = "sequences"}
 // CHECK-SAME: %[[S:[0-9a-z]+]]: tensor<2x4x16x16xf32> {attn.name = "initial_state"}
 // CHECK-DAG: %[[NONE:.*]] = arith.constant -1 : i32
-// CHECK-DAG: %[[WRONG:.*]] = arith.constant 2147483647 : i32
-// CHECK-DAG: %[[NAN:.*]] = arith.constant 0x7FC00000 : f32
+// CHECK-DAG: %[[WRONG:.*]] = arith.constant -1 : index
 // CHECK-DAG: %[[C0:.*]] = arith.constant 0 : index
 // CHECK-DAG: %[[C1:.*]] = arith.constant 1 : index
 // CHECK-DAG: %[[C2:.*]] = arith.constant 2 : index
-// The sequence of a row is the last one that does not begin after it. Each of the first rows checks a sequence.
+// CHECK-DAG: %[[C24:.*]] = arith.constant 24 : index
+// The sequence of a row is the last one that does not begin after it.
 // CHECK: %[[TOKENS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<24xi32>)
 // CHECK: %[[ROW:.*]] = linalg.index 0
 // CHECK: %[[FOUND:.*]]:2 = scf.while (%{{.*}} = %[[C0]], %{{.*}} = %[[C2]])
@@ -21,21 +21,22 @@
 // CHECK: arith.cmpi sle, %{{.*}}, %[[ROW]]
 // CHECK: tensor.extract %[[C]][%[[FOUND]]#0]
 // CHECK: arith.select %{{.*}}, %{{.*}}, %[[NONE]] : i32
-// CHECK: %[[CHECKED:.*]] = arith.minui %[[ROW]], %[[C1]]
-// CHECK: tensor.extract %[[C]][%[[CHECKED]]]
-// CHECK: arith.select %{{.*}}, %[[WRONG]], %{{.*}} : i32
+// A sequence whose boundaries are wrong begins at a negative row. No log-decays are made.
 // CHECK: %[[STARTS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<3xi32>)
-// CHECK: scf.if
-// CHECK: tensor.extract %[[C]]
-// CHECK: %[[DECAYS:.*]] = linalg.generic {{.*}} ins(%[[TOKENS]] : tensor<24xi32>) outs(%{{.*}} : tensor<1x4x24xf32>)
-// CHECK: arith.select %{{.*}}, %[[NAN]], %{{.*}} : f32
+// CHECK: %[[N:.*]] = linalg.index 0
+// CHECK: %[[EXISTS:.*]] = arith.cmpi ult, %[[N]], %[[C2]]
+// CHECK: scf.if %[[EXISTS]]
+// CHECK: tensor.extract %[[C]][%[[N]]]
+// CHECK: %[[FIRST:.*]] = arith.muli
+// CHECK: arith.select %{{.*}}, %[[WRONG]], %[[FIRST]] : index
+// CHECK: scf.yield %[[C24]]
+// CHECK-NOT: tensor<1x4x24xf32>
 // CHECK: %[[PADDED:.*]] = linalg.generic {indexing_maps = [#[[ROWS]], {{.*}} ins(%[[TOKENS]] : tensor<24xi32>) outs(%{{.*}} : tensor<1x4x24x16xbf16>)
 // CHECK: scf.if
 // CHECK: tensor.extract %[[Q]]
 // CHECK: %[[R:.*]]:2 = attn.linear_attention ins(%[[PADDED]], %[[PADDED]], %[[PADDED]]
 // CHECK-SAME: outs(%{{.*}}, %[[S]] : tensor<1x4x24x16xbf16>, tensor<2x4x16x16xf32>)
-// CHECK-SAME: log_decay(%[[DECAYS]] : tensor<1x4x24xf32>) initial_state(%[[S]] : tensor<2x4x16x16xf32>)
-// CHECK-SAME: sequences(%[[STARTS]] : tensor<3xi32>) whole_chunks causal chunk(8)
+// CHECK-SAME: initial_state(%[[S]] : tensor<2x4x16x16xf32>) sequences(%[[STARTS]] : tensor<3xi32>) whole_chunks causal chunk(8)
 // CHECK: %[[OF_TOKENS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<9xi32>)
 // CHECK: scf.while
 // CHECK: %[[OUT:.*]] = linalg.generic {{.*}} ins(%[[OF_TOKENS]] : tensor<9xi32>) outs(%[[Q]] : tensor<1x4x9x16xbf16>)
@@ -67,12 +68,16 @@ func.func @states(%q: !q, %c: tensor<3xi32>, %s: !s) -> (!q, !s) {
 // Kernels are given no more sequences than there are states. Tokens need a sequence.
 // CHECK: %[[STATES:.*]] = tensor.dim %[[S]], %{{.*}}
 // CHECK: %[[GIVEN:.*]] = arith.minui %[[COUNT]], %[[STATES]]
+// CHECK: tensor.empty(%[[ROWS]]) : tensor<?xi32>
+// CHECK: } -> tensor<?xi32>
 // CHECK-DAG: %[[HAS_SEQUENCE:.*]] = arith.cmpi ne, %[[COUNT]], %{{.*}}
 // CHECK-DAG: %[[HAS_NO_TOKENS:.*]] = arith.cmpi eq, %[[LENGTH]], %{{.*}}
-// CHECK: arith.ori %[[HAS_SEQUENCE]], %[[HAS_NO_TOKENS]]
-// CHECK: tensor.empty(%[[ROWS]]) : tensor<?xi32>
+// CHECK: %[[SOME:.*]] = arith.ori %[[HAS_SEQUENCE]], %[[HAS_NO_TOKENS]]
+// CHECK: %[[ARE_ALL:.*]] = arith.cmpi eq, %{{.*}}, %[[COUNT]]
+// CHECK: %[[CONSISTENT:.*]] = arith.andi %{{.*}}, %[[ARE_ALL]]
 // CHECK: %[[NUM_STARTS:.*]] = arith.addi %[[GIVEN]], %[[C1]]
 // CHECK: tensor.empty(%[[NUM_STARTS]]) : tensor<?xi32>
+// CHECK: arith.select %[[CONSISTENT]], %{{.*}}, %{{.*}} : i32
 // CHECK: attn.linear_attention {{.*}} log_decay(%{{.*}} : tensor<1x4x?x16xf32>) beta(%{{.*}} : tensor<1x4x?xf32>)
 // CHECK-SAME: sequences(%{{.*}} : tensor<?xi32>) whole_chunks causal
 !q = tensor<1x4x?x16xf32>

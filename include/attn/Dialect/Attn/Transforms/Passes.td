@@ -97,9 +97,9 @@ def AttnPadSequencesPass : Attn_Pass<"attn-pad-sequences"> {
     rows of outputs are copied back.
 
     If boundaries are not sorted, do not go from 0 to the number of tokens, or have
-    another number of states, log-decays are NaN, which kernels report. Kernels are given
-    no more sequences than there are states. Without log-decays, zeros are passed for
-    this. One log-decay a head becomes one a token.
+    another number of states, kernels are given negative ones, which they report. They
+    are given no more sequences than there are states. One log-decay a head becomes one a
+    token.
 
     Sequences of at most `recurrent-tokens` tokens on average stay as they are, for
     kernels that compute one token after the other, as in decoding. Where sizes are
@@ -120,8 +120,8 @@ def AttnPadSequencesPass : Attn_Pass<"attn-pad-sequences"> {
 
     ```mlir
     %p, %s1 = attn.linear_attention ins(%qp, %kp, %vp : ...) outs(%empty, %s0 : ...)
-        log_decay(%gp : tensor<1x8x?xf32>) initial_state(%s0 : tensor<?x8x64x64xf32>)
-        sequences(%starts : tensor<?xi32>) whole_chunks causal
+        initial_state(%s0 : tensor<?x8x64x64xf32>) sequences(%starts : tensor<?xi32>)
+        whole_chunks causal
         -> tensor<1x8x?x64xf32>, tensor<?x8x64x64xf32>
     %o = linalg.generic ... ins(%rows : tensor<?xi32>) outs(%init : tensor<1x8x?x64xf32>) {
     ^bb0(%row: i32, %old: f32):
