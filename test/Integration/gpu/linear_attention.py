@@ -873,13 +873,15 @@ def run_bad(torch, function, variant, runtime, value, tokens=70):
     return None
 
 
-def run_bad_boundaries(torch, function, variant, runtime, tokens, boundaries=None, wrong=None):
-    """Wrong boundaries of sequences, given ones or a `wrong` one among others, are reported by the next call."""
+def run_bad_boundaries(torch, function, variant, runtime, tokens, boundaries=None, wrong=None, states=None):
+    """Wrong boundaries of sequences, given ones or a `wrong` one among others, or wrong boundaries for a number of
+    states, are reported by the next call."""
     inputs = make_inputs(torch, variant, 1, tokens)
     if boundaries:
         inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32, device="cuda")
         if variant.state:
-            inputs["initial_state"] = inputs["initial_state"][: len(boundaries) - 1].contiguous()
+            number = states or len(boundaries) - 1
+            inputs["initial_state"] = inputs["initial_state"][:number].contiguous()
     else:
         inputs["sequences"][wrong[0]] += wrong[1]
     call_function(torch, function, variant, inputs, make_outputs(torch, variant, inputs))
@@ -896,7 +898,7 @@ def make_cases_of_boundaries(torch, function, variant, runtime):
         yield f"{variant} bad {boundaries}", partial(run, 70, boundaries)
     if not variant.state:
         return
-    yield f"{variant} bad number", partial(run, 20, [0, 20])
+    yield f"{variant} bad number", partial(run, 20, [0, 20], states=2)
     for tokens in (70, 40):
         for wrong in WRONG_BOUNDARIES:
             yield f"{variant} bad {wrong} {tokens}", partial(run, tokens, wrong=wrong)
