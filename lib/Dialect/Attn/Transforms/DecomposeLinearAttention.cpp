@@ -29,6 +29,8 @@
 #include "mlir/Interfaces/ValueBoundsOpInterface.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
+
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNDECOMPOSELINEARATTENTIONPASS
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
