@@ -303,6 +303,9 @@ def flash_attn_varlen_func(
         raise UnsupportedError("seqused_q is given with cu_seqlens_q; give the ends of sequences by cu_seqlens_q")
     if block_table is not None or (cu_seqlens_k is None and isinstance(k, Tensor) and k.dim() == 4):
         _check(3, softmax_scale, dropout_p, softcap, q=q)
+        for name, given in (("straight_through", straight_through), ("quantize_dout", quantize_dout)):
+            if given is not None:
+                raise UnsupportedError(f"{name} is given for attention with a KV cache, which has no gradients")
         lengths = _find_lengths(cu_seqlens_q, cu_seqlens_k, seqused_k, block_table is not None)
         options = (mask, softmax_scale, softcap, alibi_slopes, return_attn_probs, s_aux, descales)
         return _attend_packed(q, k, v, cu_seqlens_q, lengths, block_table, dropout_p, options)

@@ -110,6 +110,11 @@ def flash_attn_with_kvcache(
     in speculative decoding. Ids of ``masks.documents`` are for all positions of a contiguous cache.
     """
     refuse_qv(qv)
+    if attention_chunk and cache_leftpad is not None:
+        raise UnsupportedError(
+            "attention_chunk is given with cache_leftpad, from which FlashAttention-3 counts chunks; move the first "
+            "keys that count to the start of the cache"
+        )
     if cu_seqlens_k_new is not None:
         raise UnsupportedError(
             "cu_seqlens_k_new is given; pass as many new keys of each entry, [batch, new keys, key heads, head dim], "
@@ -125,10 +130,14 @@ def flash_attn_with_kvcache(
     if k is not None and v is not None:
         is_local = causal or window_size[0] != -1 or window_size[1] != -1 or attention_chunk != 0
         scales = _find_scales(cache, k, k_descale, v_descale)
+        tables = {"rotary_cos": rotary_cos, "rotary_sin": rotary_sin}
+        refuse_gradients(**{name: table for name, table in tables.items() if isinstance(table, Tensor)})
         rotary = _Rotary(rotary_cos, rotary_sin, rotary_interleaved, is_local, rotary_seqlens, cu_seqlens_q)
         q, cache = _append(q, cache, k, v, rotary, scales)
-    elif rotary_cos is not None or rotary_sin is not None:
-        raise AttnError("rotary_cos is given without k and v, whose positions it is for")
+    else:
+        for name, given in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin), ("rotary_seqlens", rotary_seqlens)):
+            if given is not None:
+                raise AttnError(f"{name} is given without k and v, whose positions it is for")
     out, lse = attend_to_cache(
         q, cache, cu_seqlens_q, write_flash_mask(causal, window_size, attention_chunk), softmax_scale, softcap,
         alibi_slopes, return_softmax_lse, cache_leftpad, s_aux, (q_descale, k_descale, v_descale), mask,

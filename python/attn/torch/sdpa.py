@@ -718,7 +718,7 @@ def write_flash_mask(causal: bool, window_size: Tuple[int, int], attention_chunk
     left, right = window_size
     mask = write_window(left, 0 if causal else right)
     mask = "#attn.causal" if causal and left == -1 else mask
-    if not isinstance(attention_chunk, int) or attention_chunk < 0:
+    if not isinstance(attention_chunk, int) or isinstance(attention_chunk, bool) or attention_chunk < 0:
         raise AttnError(f"attention_chunk is {attention_chunk!r}, expected a number of positions, or 0 for none")
     if not attention_chunk:
         return mask
