@@ -369,21 +369,55 @@ void ChunkKernelWriter::storeState(Value state, Value dest, ValueRange leading,
   attn_tile::StoreOp::create(b, state, dest, indices);
 }
 
+Value ChunkKernelWriter::emitEither(Value condition,
+                                    function_ref<Value()> emitThen,
+                                    function_ref<Value()> emitElse) {
+  auto branch = scf::IfOp::create(b, TypeRange{b.f32Vector({keyDim, valueDim})},
+                                  condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, emitThen());
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, emitElse());
+  return branch.getResult(0);
+}
+
 Value ChunkKernelWriter::loadFirstState(const WorkItem &at,
                                         function_ref<Value()> loadGiven) {
   if (!at.split)
     return loadGiven();
   Value isSplit =
       arith::CmpIOp::create(b, CmpIPredicate::ugt, splits.count, b.index(1));
-  auto branch =
-      scf::IfOp::create(b, TypeRange{b.f32Vector({keyDim, valueDim})}, isSplit,
-                        /*withElseRegion=*/true);
+  return emitEither(
+      isSplit,
+      [&] { return loadState(splits.starts, {at.split, at.state}, at); },
+      loadGiven);
+}
+
+Value ChunkKernelWriter::emitIdentity(const WorkItem &at) {
+  attn_tile::MapOp map = b.createMap(
+      zeros({keyDim, valueDim}), at.batch, at.head, b.index(0), at.column,
+      b.index(keyDim), arith::AddIOp::create(b, at.column, b.index(valueDim)));
+  Block *body = &map.getBody().front();
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(b, loadState(splits.starts, {at.split, at.state}, at));
-  b.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(b, loadGiven());
-  return branch.getResult(0);
+  b.setInsertionPointToEnd(body);
+  Value isDiagonal = arith::CmpIOp::create(
+      b, CmpIPredicate::eq, body->getArgument(3), body->getArgument(4));
+  Value element =
+      arith::SelectOp::create(b, isDiagonal, b.scalar(1), b.scalar(0));
+  attn_tile::YieldOp::create(b, element);
+  return map;
+}
+
+void ChunkKernelWriter::storeTransition(const WorkItem &at, Value state,
+                                        const ChunkSplits &of) {
+  Value high = b.round(state, element);
+  if (!of.transitionRests)
+    return storeState(high, of.transitions, {at.split, at.state}, at);
+  Value rest = arith::SubFOp::create(b, state, b.extend(high));
+  storeState(high, of.transitions, {at.split, at.state}, at);
+  storeState(b.round(rest, element), of.transitionRests, {at.split, at.state},
+             at);
 }
 
 void ChunkKernelWriter::storeLastState(const WorkItem &at, Value state,

@@ -238,6 +238,13 @@ protected:
   Value loadState(Value source, ValueRange leading, const WorkItem &at);
   void storeState(Value state, Value dest, ValueRange leading,
                   const WorkItem &at);
+  /// Emits one of two tiles of a state.
+  Value emitEither(Value condition, function_ref<Value()> emitThen,
+                   function_ref<Value()> emitElse);
+  /// Columns of the identity, in the shape of the state.
+  Value emitIdentity(const WorkItem &at);
+  /// Stores columns of the transition of a split of `of`.
+  void storeTransition(const WorkItem &at, Value state, const ChunkSplits &of);
   /// The state before the first chunk of a work item: of its split, or for a
   /// single one, which has no kernels before, the one that `loadGiven` loads.
   Value loadFirstState(const WorkItem &at, function_ref<Value()> loadGiven);

@@ -56,8 +56,11 @@
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -117,7 +120,8 @@ public:
                    attn_tile::KernelOp kernel)
       : b(form.op->getLoc(), builder), form(form),
         entry(&kernel.getBody().front()), states(entry->getArgument(0)),
-        starts(entry->getArgument(1)) {
+        starts(entry->getArgument(1)),
+        columnsOfThread(std::gcd(form.getValueHeadDim(), mostColumns)) {
     if (form.cumulative)
       decays = entry->getArgument(2);
     if (form.firstState)
@@ -127,13 +131,24 @@ public:
   void write();
 
 private:
-  void writeElement(Value number, Value head, Value row, Value column);
+  SmallVector<Value> loadFirst(ValueRange at);
+  void storeStarts(Value isSplit, ValueRange states, ArrayRef<Value> indices);
+  SmallVector<Value> addSplit(ValueRange states, ValueRange parts,
+                              Value factor);
+  void writeSplits(ValueRange at, ValueRange first, Value count,
+                   int64_t unrolled);
+  void writeColumns(ValueRange at);
   Value load(Value memref, ValueRange indices);
+  SmallVector<Value> loadColumns(Value memref, ArrayRef<Value> indices,
+                                 bool areAligned);
 
   ScalarKernelBuilder b;
   const LinearKernelForm &form;
   Block *entry;
   Value states, starts, decays, firstState;
+  /// Neighbouring columns that a thread has.
+  static constexpr int64_t mostColumns = 4;
+  int64_t columnsOfThread;
 };
 } // namespace
 
@@ -411,75 +426,125 @@ Value SplitStartWriter::load(Value memref, ValueRange indices) {
   return element;
 }
 
-/// Writes an element of the states that splits begin with, one after the other.
-/// Several elements are loaded at once. Numbers beyond the last split count as
-/// its own, which change nothing. `number` counts batch entries, or
-/// packed sequences.
-void SplitStartWriter::writeElement(Value number, Value head, Value row,
-                                    Value column) {
-  constexpr int64_t unrolled = 8;
-  Value first = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
-  if (firstState) {
-    first = form.isFirstTransposed
-                ? load(firstState, {number, head, column, row})
-                : load(firstState, {number, head, row, column});
-    first = arith::MulFOp::create(
-        b, first,
-        arith::ConstantOp::create(b,
-                                  b.getF32FloatAttr(float(form.stateFactor))));
+SmallVector<Value> SplitStartWriter::loadColumns(Value memref,
+                                                 ArrayRef<Value> indices,
+                                                 bool areAligned) {
+  return b.loadNeighbours(memref, llvm::to_vector(indices), columnsOfThread,
+                          areAligned);
+}
+
+/// The columns `at` (sequence, head, row, first column) of the first state.
+SmallVector<Value> SplitStartWriter::loadFirst(ValueRange at) {
+  auto f32 = [&](double value) -> Value {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
+  };
+  if (!firstState)
+    return SmallVector<Value>(size_t(columnsOfThread), f32(0));
+  SmallVector<Value> first;
+  if (form.isFirstTransposed)
+    for (int64_t i = 0; i < columnsOfThread; ++i)
+      first.push_back(
+          load(firstState, {at[0], at[1], b.add(at[3], b.constant(i)), at[2]}));
+  else
+    first = loadColumns(firstState, llvm::to_vector(at), /*areAligned=*/false);
+  for (Value &element : first)
+    element = arith::MulFOp::create(b, element, f32(form.stateFactor));
+  return first;
+}
+
+/// Stores columns of the state that a split begins with, if there is the split.
+void SplitStartWriter::storeStarts(Value isSplit, ValueRange states,
+                                   ArrayRef<Value> indices) {
+  auto branch = scf::IfOp::create(b, isSplit, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  b.storeNeighbours(states, starts, llvm::to_vector(indices));
+}
+
+/// The state after a split, to which its own tokens add `parts`.
+SmallVector<Value> SplitStartWriter::addSplit(ValueRange states,
+                                              ValueRange parts, Value factor) {
+  SmallVector<Value> next;
+  for (auto [state, part] : llvm::zip_equal(states, parts)) {
+    Value decayed =
+        factor ? arith::MulFOp::create(b, state, factor).getResult() : state;
+    next.push_back(arith::AddFOp::create(b, decayed, part));
   }
-  Value count = b.size(starts, 0), last = b.sub(count, b.constant(1));
+  return next;
+}
+
+/// Writes the columns `at` of the states that splits begin with, `first` for
+/// the first one. As many splits are loaded at once as are `unrolled`: a load
+/// takes longer than the additions of all. Numbers beyond the last split count
+/// as its own.
+void SplitStartWriter::writeSplits(ValueRange at, ValueRange first, Value count,
+                                   int64_t unrolled) {
+  Value last = b.sub(count, b.constant(1));
   auto loop =
       scf::ForOp::create(b, b.constant(0), count, b.constant(unrolled), first);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> ofSplits, parts, factors;
+  SmallVector<SmallVector<Value>> places, parts;
+  SmallVector<Value> factors;
   for (int64_t i = 0; i < unrolled; ++i) {
-    Value split = arith::MinUIOp::create(
-        b, b.add(loop.getInductionVar(), b.constant(i)), last);
-    ofSplits.push_back(split);
-    parts.push_back(load(states, {split, number, head, row, column}));
-    if (decays)
-      factors.push_back(load(decays, {split, number, head}));
+    SmallVector<Value> place = {arith::MinUIOp::create(
+        b, b.add(loop.getInductionVar(), b.constant(i)), last)};
+    place.append(at.begin(), at.end());
+    parts.push_back(loadColumns(states, place, /*areAligned=*/true));
+    factors.push_back(decays ? load(decays, ArrayRef(place).take_front(3))
+                             : Value());
+    places.push_back(std::move(place));
   }
-  Value state = loop.getRegionIterArg(0);
+  SmallVector<Value> state(loop.getRegionIterArgs());
   for (int64_t i = 0; i < unrolled; ++i) {
-    memref::StoreOp::create(b, state, starts,
-                            ValueRange{ofSplits[i], number, head, row, column});
-    Value decayed =
-        decays ? arith::MulFOp::create(b, state, factors[i]).getResult()
-               : state;
-    Value next = arith::AddFOp::create(b, decayed, parts[i]);
-    state =
-        b.select(b.compare(CmpIPredicate::ult, ofSplits[i], last), next, state);
+    Value number = b.add(loop.getInductionVar(), b.constant(i));
+    storeStarts(b.compare(CmpIPredicate::ult, number, count), state, places[i]);
+    state = addSplit(state, parts[i], factors[i]);
   }
   scf::YieldOp::create(b, state);
 }
 
+/// Writes the columns `at` of the states that splits begin with.
+void SplitStartWriter::writeColumns(ValueRange at) {
+  constexpr int64_t few = 8, many = 32;
+  SmallVector<Value> first = loadFirst(at);
+  Value count = b.size(starts, 0);
+  auto branch = scf::IfOp::create(
+      b, b.compare(CmpIPredicate::ult, count, b.constant(many)),
+      /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  writeSplits(at, first, count, few);
+  b.setInsertionPointToStart(branch.elseBlock());
+  writeSplits(at, first, count, many);
+}
+
 /// There is nothing to do for a single split.
 void SplitStartWriter::write() {
-  constexpr int64_t elementsOfItem = 32;
   b.setInsertionPointToEnd(entry);
   auto type = cast<MemRefType>(starts.getType());
-  int64_t columns = type.getDimSize(4), elements = type.getDimSize(3) * columns;
+  int64_t columns = type.getDimSize(4) / columnsOfThread;
+  int64_t threads = type.getDimSize(3) * columns;
   Value one = b.constant(1), count = b.size(starts, 0);
   Value isSplit = arith::MinUIOp::create(b, b.sub(count, one), one);
-  Value blocks =
-      b.mul(isSplit, b.constant(llvm::divideCeil(elements, elementsOfItem)));
+  Value blocks = b.mul(
+      isSplit, b.constant(llvm::divideCeil(threads, attn_tile::warpThreads)));
   SmallVector<OpFoldResult> bounds = {b.size(starts, 1), b.size(starts, 2),
                                       blocks};
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
   SmallVector<Value> ids = forall.getInductionVars();
-  Value first = b.mul(ids[2], b.constant(elementsOfItem));
-  Value ofItem = arith::MinUIOp::create(b, b.constant(elementsOfItem),
-                                        b.sub(b.constant(elements), first));
+  Value ofWarp = b.constant(attn_tile::warpThreads);
+  Value first = b.mul(ids[2], ofWarp);
+  Value ofItem =
+      arith::MinUIOp::create(b, ofWarp, b.sub(b.constant(threads), first));
   b.each(ofItem, [&](Value number) {
-    Value element = b.add(first, number);
-    writeElement(ids[0], ids[1],
-                 arith::DivUIOp::create(b, element, b.constant(columns)),
-                 arith::RemUIOp::create(b, element, b.constant(columns)));
+    Value thread = b.add(first, number);
+    Value row = arith::DivUIOp::create(b, thread, b.constant(columns));
+    Value column = b.mul(arith::RemUIOp::create(b, thread, b.constant(columns)),
+                         b.constant(columnsOfThread));
+    writeColumns({ids[0], ids[1], row, column});
   });
 }
 

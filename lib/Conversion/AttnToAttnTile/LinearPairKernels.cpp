@@ -78,9 +78,7 @@ private:
   bool isGradient() const { return isa<LinearAttentionGradOp>(form.op); }
   Value emitNumSplits();
   Value loadFirst(const WorkItem &at);
-  Value emitIdentity(const WorkItem &at);
   void storeLast(const WorkItem &at, Value state);
-  void storeTransition(const WorkItem &at, Value state);
   Value writeChunk(const WorkItem &at, const Chunk &chunk, Value state);
   /// Tiles of a chunk. The inverse, beta and the keys whose values are known
   /// are null without beta; transitions have no values.
@@ -532,32 +530,6 @@ Value ForwardChunkWriter::loadFirst(const WorkItem &at) {
                       : zeros({keyDim, valueDim});
 }
 
-/// Columns of the identity.
-Value ForwardChunkWriter::emitIdentity(const WorkItem &at) {
-  attn_tile::MapOp map = b.createMap(
-      zeros({keyDim, valueDim}), at.batch, at.head, b.index(0), at.column,
-      b.index(keyDim), arith::AddIOp::create(b, at.column, b.index(valueDim)));
-  Block *body = &map.getBody().front();
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(body);
-  Value isDiagonal = arith::CmpIOp::create(
-      b, CmpIPredicate::eq, body->getArgument(3), body->getArgument(4));
-  Value element =
-      arith::SelectOp::create(b, isDiagonal, b.scalar(1), b.scalar(0));
-  attn_tile::YieldOp::create(b, element);
-  return map;
-}
-
-void ForwardChunkWriter::storeTransition(const WorkItem &at, Value state) {
-  Value high = b.round(state, element);
-  if (!splits.transitionRests)
-    return storeState(high, splits.transitions, {at.split, at.state}, at);
-  Value rest = arith::SubFOp::create(b, state, b.extend(high));
-  storeState(high, splits.transitions, {at.split, at.state}, at);
-  storeState(b.round(rest, element), splits.transitionRests,
-             {at.split, at.state}, at);
-}
-
 void ForwardChunkWriter::storeLast(const WorkItem &at, Value state) {
   switch (form.part) {
   case ChunkPart::Results:
@@ -565,7 +537,7 @@ void ForwardChunkWriter::storeLast(const WorkItem &at, Value state) {
   case ChunkPart::SplitStates:
     return storeState(state, splits.states, {at.split, at.state}, at);
   case ChunkPart::Transitions:
-    return storeTransition(at, state);
+    return storeTransition(at, state, splits);
   }
 }
 

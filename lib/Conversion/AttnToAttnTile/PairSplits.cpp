@@ -17,8 +17,13 @@
 //
 //   dstate = transition^T dstate + what its own tokens add
 //
-// The first splits of packed sequences may have no chunks, in both directions:
-// the ones after them have the given state.
+// Many splits are put together in groups, whose transitions and states are
+// found at once. The states before groups come one after the other, and then
+// those before the splits of all groups at once.
+//
+// The first splits of packed sequences may have no chunks, in both directions.
+// Their transition is the identity, and they add nothing: the ones after them
+// have the given state.
 //
 // A transition is near the identity where tokens change little of a state. Two
 // parts of 16 bits for it and for the state leave an error of about 2^-16 in
@@ -29,19 +34,25 @@
 #include "CreateKernel.h"
 #include "LinearPairs.h"
 #include "ScalarKernelBuilder.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::attn;
+using arith::CmpIPredicate;
 
 namespace {
-/// Writes the kernel of the states before splits.
+/// Writes the kernels of the states before splits, and of the transitions and
+/// states of groups of splits.
 class PairStartWriter : ChunkKernelWriter {
 public:
   PairStartWriter(OpBuilder &builder, const LinearKernelForm &form,
-                  attn_tile::KernelOp kernel, const ChunkSplits &given);
+                  attn_tile::KernelOp kernel, const ChunkSplits &given,
+                  const ChunkSplits &givenGroups);
 
   static SmallVector<Value> getOperands(const LinearKernelForm &form,
-                                        const ChunkSplits &splits);
+                                        const ChunkSplits &splits,
+                                        const ChunkSplits &groups);
   void write();
 
 private:
@@ -50,54 +61,123 @@ private:
     Value high, low;
   };
 
-  Value getSplit(const WorkItem &at, Value position);
-  Parts loadTransition(const WorkItem &at, Value position);
-  Value writeSplit(const WorkItem &at, Value position, Value state);
+  bool hasResults() const { return form.part == ChunkPart::Results; }
+  Value emitNumItems();
+  void findSplits(WorkItem &at);
+  Value loadFirst(const WorkItem &at);
+  Parts loadTransition(const WorkItem &at, const Chunk &split);
+  Value writeSplit(const WorkItem &at, const Chunk &split, Value state);
+  void storeLast(const WorkItem &at, Value state);
 
   Value firstState;
+  ChunkSplits groups;
 };
 } // namespace
 
 SmallVector<Value> PairStartWriter::getOperands(const LinearKernelForm &form,
-                                                const ChunkSplits &splits) {
-  return dropNull({form.key, form.value, form.firstState, form.sequences,
-                   splits.states, splits.starts, splits.transitions,
-                   splits.transitionRests, splits.count,
-                   form.sequences ? splits.chunks : Value()});
+                                                const ChunkSplits &splits,
+                                                const ChunkSplits &groups) {
+  SmallVector<Value> operands = {form.key,
+                                 form.value,
+                                 form.sequences,
+                                 splits.transitions,
+                                 splits.transitionRests,
+                                 splits.count,
+                                 groups.count,
+                                 groups.chunks};
+  switch (form.part) {
+  case ChunkPart::Results:
+    operands.append(
+        {form.firstState, splits.states, splits.starts, groups.starts});
+    break;
+  case ChunkPart::SplitStates:
+    operands.append({splits.states, groups.states});
+    break;
+  case ChunkPart::Transitions:
+    operands.append({groups.transitions, groups.transitionRests});
+  }
+  return dropNull(operands);
 }
 
 PairStartWriter::PairStartWriter(OpBuilder &builder,
                                  const LinearKernelForm &form,
                                  attn_tile::KernelOp kernel,
-                                 const ChunkSplits &given)
-    : ChunkKernelWriter(builder, form, kernel, getOperands(form, given)),
-      firstState(get(form.firstState)) {
-  splits.states = get(given.states);
-  splits.starts = get(given.starts);
-  splits.transitions = get(given.transitions);
-  splits.transitionRests = get(given.transitionRests);
-  splits.count = get(given.count);
-  splits.chunks = get(given.chunks);
+                                 const ChunkSplits &given,
+                                 const ChunkSplits &givenGroups)
+    : ChunkKernelWriter(builder, form, kernel,
+                        getOperands(form, given, givenGroups)),
+      firstState(get(form.firstState)), groups(givenGroups) {
+  splits = given;
+  // Work items have no chunks of tokens.
+  splits.chunks = Value();
+  replaceByArguments(splits.getBuffers());
+  replaceByArguments(groups.getBuffers());
 }
 
-/// The split at a position of a work item.
-Value PairStartWriter::getSplit(const WorkItem &at, Value position) {
-  return at.firstSplit
-             ? arith::AddIOp::create(b, at.firstSplit, position).getResult()
-             : position;
+/// The number of work items of a head and tile: groups, or one for all splits.
+/// There is nothing to do for a single split. No group begins with the state
+/// of the last one.
+Value PairStartWriter::emitNumItems() {
+  b.setInsertionPointToEnd(entry);
+  Value one = b.index(1);
+  if (!hasResults())
+    return arith::SubIOp::create(b, groups.count, one);
+  Value isSplit = arith::MinUIOp::create(
+      b, arith::SubIOp::create(b, splits.count, one), one);
+  return groups.count
+             ? arith::MulIOp::create(b, groups.count, isSplit).getResult()
+             : isSplit;
+}
+
+/// Gives a work item its splits in place of chunks: those that it has states
+/// after. The last split of a head, or of a group, has a state before it alone.
+void PairStartWriter::findSplits(WorkItem &at) {
+  at.firstChunk = b.index(0);
+  Value end = splits.count;
+  if (groups.count) {
+    at.firstChunk = arith::MulIOp::create(b, at.split, groups.chunks);
+    end = arith::MinUIOp::create(
+        b, arith::AddIOp::create(b, at.firstChunk, groups.chunks), end);
+  }
+  at.numChunks = arith::SubIOp::create(b, end, at.firstChunk);
+  if (hasResults())
+    at.numChunks = arith::SubIOp::create(b, at.numChunks, b.index(1));
+}
+
+/// The state before the first split of a work item, or columns of the identity
+/// that become those of a transition.
+Value PairStartWriter::loadFirst(const WorkItem &at) {
+  if (form.part == ChunkPart::Transitions)
+    return emitIdentity(at);
+  Value none = zeros({keyDim, valueDim});
+  if (!hasResults())
+    return none;
+  auto loadGiven = [&]() -> Value {
+    return firstState
+               ? multiply(loadState(firstState, at.state, at), form.stateFactor)
+               : none;
+  };
+  if (!groups.count)
+    return loadGiven();
+  Value isGrouped =
+      arith::CmpIOp::create(b, CmpIPredicate::ugt, groups.count, b.index(1));
+  return emitEither(
+      isGrouped,
+      [&] { return loadState(groups.starts, {at.split, at.state}, at); },
+      loadGiven);
 }
 
 /// Loads the transition of a split. The splits of gradients are in reverse.
 PairStartWriter::Parts PairStartWriter::loadTransition(const WorkItem &at,
-                                                       Value position) {
-  Value place = position;
+                                                       const Chunk &split) {
+  Value number = split.number;
   if (form.isReversed)
-    place = arith::SubIOp::create(b, at.numChunks, position);
-  Value number = getSplit(at, place);
+    number = arith::SubIOp::create(
+        b, arith::SubIOp::create(b, splits.count, b.index(1)), number);
   auto load = [&](Value source) {
     return b.load({keyDim, keyDim}, source,
-                  {number, at.state, at.head, b.index(0), b.index(0)}, position,
-                  at.numChunks);
+                  {number, at.state, at.head, b.index(0), b.index(0)},
+                  split.position, at.numChunks);
   };
   Parts parts = {load(splits.transitions), Value()};
   if (splits.transitionRests)
@@ -106,12 +186,14 @@ PairStartWriter::Parts PairStartWriter::loadTransition(const WorkItem &at,
 }
 
 /// Returns the state after a split from the one before it.
-Value PairStartWriter::writeSplit(const WorkItem &at, Value position,
+Value PairStartWriter::writeSplit(const WorkItem &at, const Chunk &split,
                                   Value state) {
-  Value split = getSplit(at, position);
-  Value next = loadState(splits.states, {split, at.state}, at);
-  Parts transition = loadTransition(at, position);
-  storeState(state, splits.starts, {split, at.state}, at);
+  Value next = splits.states
+                   ? loadState(splits.states, {split.number, at.state}, at)
+                   : zeros({keyDim, valueDim});
+  Parts transition = loadTransition(at, split);
+  if (hasResults())
+    storeState(state, splits.starts, {split.number, at.state}, at);
   Parts before;
   before.high = b.round(state, element);
   if (transition.low)
@@ -126,30 +208,52 @@ Value PairStartWriter::writeSplit(const WorkItem &at, Value position,
   return b.contract(transition.low, before.high, next, contractForm);
 }
 
-/// The last split has a state before it, and none that begins with it. There is
-/// nothing to do for a single split.
+void PairStartWriter::storeLast(const WorkItem &at, Value state) {
+  switch (form.part) {
+  case ChunkPart::Results: {
+    Value last = arith::AddIOp::create(b, at.firstChunk, at.numChunks);
+    return storeState(state, splits.starts, {last, at.state}, at);
+  }
+  case ChunkPart::SplitStates:
+    return storeState(state, groups.states, {at.split, at.state}, at);
+  case ChunkPart::Transitions:
+    return storeTransition(at, state, groups);
+  }
+}
+
 void PairStartWriter::write() {
-  b.setInsertionPointToEnd(entry);
-  Value one = b.index(1);
-  Value last = arith::SubIOp::create(b, splits.count, one);
-  Value isSplit = arith::MinUIOp::create(b, last, one);
-  writeItems(isSplit, [&](const WorkItem &ofHead) {
+  writeItems(emitNumItems(), [&](const WorkItem &ofHead) {
     WorkItem at = ofHead;
-    at.numChunks =
-        at.firstSplit ? arith::SubIOp::create(b, last, at.firstSplit) : last;
-    Value first = zeros({keyDim, valueDim});
-    if (firstState)
-      first = multiply(loadState(firstState, at.state, at), form.stateFactor);
-    auto loop =
-        scf::ForOp::create(b, b.index(0), at.numChunks, b.index(1), first);
+    findSplits(at);
+    auto loop = scf::ForOp::create(b, b.index(0), at.numChunks, b.index(1),
+                                   loadFirst(at));
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(loop.getBody());
-      scf::YieldOp::create(
-          b, writeSplit(at, loop.getInductionVar(), loop.getRegionIterArg(0)));
+      Chunk split;
+      split.position = loop.getInductionVar();
+      split.number = arith::AddIOp::create(b, at.firstChunk, split.position);
+      scf::YieldOp::create(b, writeSplit(at, split, loop.getRegionIterArg(0)));
     }
-    storeState(loop.getResult(0), splits.starts, {last, at.state}, at);
+    storeLast(at, loop.getResult(0));
   });
+}
+
+/// Allocates the transitions of `splits`.
+static void allocateTransitions(ScalarKernelBuilder &b,
+                                const LinearKernelForm &form,
+                                ChunkSplits &splits) {
+  int64_t keyDim = form.getKeyHeadDim();
+  auto type = MemRefType::get({ShapedType::kDynamic, ShapedType::kDynamic,
+                               form.getNumHeads(), keyDim, keyDim},
+                              getElementTypeOrSelf(form.key));
+  auto allocate = [&]() -> Value {
+    return memref::AllocOp::create(
+        b, type, ValueRange{splits.count, emitNumStates(b, form)});
+  };
+  splits.transitions = allocate();
+  if (!type.getElementType().isF32())
+    splits.transitionRests = allocate();
 }
 
 ChunkSplits attn::createPairSplits(OpBuilder &builder,
@@ -160,28 +264,68 @@ ChunkSplits attn::createPairSplits(OpBuilder &builder,
   if (!splits.count)
     return splits;
   ScalarKernelBuilder b(form.op->getLoc(), builder);
-  constexpr int64_t dynamic = ShapedType::kDynamic;
-  int64_t keyDim = form.getKeyHeadDim();
-  auto type =
-      MemRefType::get({dynamic, dynamic, form.getNumHeads(), keyDim, keyDim},
-                      getElementTypeOrSelf(form.key));
-  auto allocate = [&]() -> Value {
-    return memref::AllocOp::create(
-        b, type, ValueRange{splits.count, emitNumStates(b, form)});
-  };
-  splits.transitions = allocate();
-  if (!type.getElementType().isF32())
-    splits.transitionRests = allocate();
+  allocateTransitions(b, form, splits);
   return splits;
+}
+
+/// Puts splits together in groups, `chunks` splits in each. One of N splits
+/// after the other takes N steps, groups of the root of N take three times as
+/// many steps as the root, and more kernels.
+static ChunkSplits createGroups(ScalarKernelBuilder &b,
+                                const LinearKernelForm &form,
+                                const ChunkSplits &splits) {
+  constexpr int64_t fewSplits = 24;
+  Value number = arith::UIToFPOp::create(
+      b, b.getF64Type(),
+      arith::IndexCastUIOp::create(b, b.getI64Type(), splits.count));
+  Value root = arith::IndexCastUIOp::create(
+      b, b.getIndexType(),
+      arith::FPToUIOp::create(b, b.getI64Type(),
+                              math::SqrtOp::create(b, number)));
+  Value isFew =
+      b.compare(CmpIPredicate::ule, splits.count, b.constant(fewSplits));
+  ChunkSplits groups;
+  groups.chunks = b.select(isFew, splits.count, b.add(root, b.constant(1)));
+  groups.count = arith::DivUIOp::create(
+      b, b.add(splits.count, b.sub(groups.chunks, b.constant(1))),
+      groups.chunks);
+  allocateStates(b, form, groups);
+  allocateTransitions(b, form, groups);
+  return groups;
 }
 
 void attn::createPairStarts(RewriterBase &rewriter, LinearKernelForm form,
                             const ChunkSplits &splits, SymbolTable &symbols,
                             StringRef name) {
   form = withSchedule(form, getParts(form.op).getStarts());
-  attn_tile::KernelOp kernel = createKernel(
-      rewriter, form.op, form.schedule, symbols, (name + "_starts").str(),
-      PairStartWriter::getOperands(form, splits));
-  PairStartWriter(rewriter, form, kernel, splits).write();
-  rewriter.setInsertionPoint(form.op);
+  ScalarKernelBuilder b(form.op->getLoc(), rewriter);
+  ChunkSplits groups = createGroups(b, form, splits);
+  auto create = [&](LinearKernelForm ofPart, StringRef suffix,
+                    const ChunkSplits &ofKernel, const ChunkSplits &ofGroups) {
+    attn_tile::KernelOp kernel = createKernel(
+        rewriter, form.op, form.schedule, symbols, (name + suffix).str(),
+        PairStartWriter::getOperands(ofPart, ofKernel, ofGroups));
+    PairStartWriter(rewriter, ofPart, kernel, ofKernel, ofGroups).write();
+    rewriter.setInsertionPoint(form.op);
+    return form.op->getPrevNode();
+  };
+  Value isGrouped = b.compare(CmpIPredicate::ugt, groups.count, b.constant(1));
+  auto branch = scf::IfOp::create(b, isGrouped, /*withElseRegion=*/false);
+  auto createInBranch = [&](ChunkPart part, StringRef suffix,
+                            const ChunkSplits &ofKernel,
+                            const ChunkSplits &ofGroups) {
+    LinearKernelForm ofPart = form;
+    ofPart.part = part;
+    // A transition has as many columns as rows.
+    if (part == ChunkPart::Transitions)
+      ofPart.value = form.key;
+    create(ofPart, suffix, ofKernel, ofGroups)->moveBefore(branch.thenYield());
+  };
+  createInBranch(ChunkPart::SplitStates, "_group_states", splits, groups);
+  createInBranch(ChunkPart::Transitions, "_group_transitions", splits, groups);
+  createInBranch(ChunkPart::Results, "_group_starts", groups, ChunkSplits());
+  create(form, "_starts", splits, groups);
+  deallocate(rewriter, form.op->getLoc(),
+             {groups.states, groups.starts, groups.transitions,
+              groups.transitionRests});
 }
