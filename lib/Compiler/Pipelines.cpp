@@ -70,9 +70,8 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   calibration.target = options.target;
   pm.addPass(createAttnLoadCalibrationPass(calibration));
   pm.addPass(createAttnDecomposeLinearAttentionPass());
-  AttnPadSequencesPassOptions pad;
-  pad.recurrentTokens = options.isGPU() ? maxRecurrentTokens : 0;
-  pm.addPass(createAttnPadSequencesPass(pad));
+  if (!options.isGPU())
+    pm.addPass(createAttnPadSequencesPass());
   pm.addPass(createAttnDecomposeQuantizePass());
   AttnWidenFloat8GradientsPassOptions widen;
   widen.target = options.target;

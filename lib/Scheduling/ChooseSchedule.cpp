@@ -397,17 +397,15 @@ static LogicalResult verifyLinearGradient(LinearAttentionGradOp op,
 }
 
 /// The schedule of linear attention: the one for few tokens, if it has one, the
-/// one for others or, if their number is dynamic, a choice. Packed sequences
-/// are in whole chunks unless they have few tokens.
+/// one for others or, if their number is dynamic, a choice. The mean number of
+/// tokens of packed sequences counts.
 static Attribute chooseForTokens(LinearAttentionOp op,
                                  ScheduleAttrInterface recurrent,
                                  ScheduleAttrInterface chunks) {
   int64_t tokens = getDimSize(op.getQuery(), 2);
-  if (!recurrent || op.getWholeChunks())
+  if (!recurrent)
     return chunks;
-  if (op.getSequences())
-    return recurrent;
-  if (ShapedType::isDynamic(tokens))
+  if (ShapedType::isDynamic(tokens) || op.getSequences())
     return ByQueryLengthAttr::get(op.getContext(), maxRecurrentTokens + 1,
                                   recurrent, chunks);
   return tokens <= maxRecurrentTokens ? recurrent : chunks;

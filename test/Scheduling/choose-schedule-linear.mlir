@@ -248,32 +248,21 @@ func.func @given_choice(%q: memref<?x4x?x64xbf16>) {
   return
 }
 
-// Packed sequences in whole chunks are not for the kernel for few tokens.
+// The mean number of tokens of packed sequences decides.
 // CHECK-LABEL: func @sequences(
-// SM90: schedule(#attn_tile.linear_warp_specialized<
-// SM80: schedule(#attn_tile.linear_multistage<
+// SM90: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.linear_warp_specialized<
+// SM80: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.linear_multistage<
 func.func @sequences(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
-  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q : memref<1x4x?x64xbf16>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>)
-      whole_chunks causal
-  return
-}
-
-// Packed sequences that are not padded have few tokens.
-// CHECK-LABEL: func @unpadded_sequences(
-// CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 32>)
-func.func @unpadded_sequences(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>) causal
   return
 }
 
-// The kernel for few tokens takes whole chunks, too.
 // CHECK-LABEL: func @given_recurrent(
 // CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 16>)
 func.func @given_recurrent(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>)
-      whole_chunks causal schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+      causal schedule(#attn_tile.linear_recurrent<value_tile = 16>)
   return
 }

@@ -48,7 +48,7 @@ func.func @linear(%q: memref<1x2x?x64xbf16>) {
 func.func @linear_sequences(%q: memref<1x2x?x64xbf16>, %s: memref<?x2x64x64xf32>, %c: memref<?xi32>) {
   attn.linear_attention ins(%q, %q, %q : memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
       outs(%q : memref<1x2x?x64xbf16>) initial_state(%s : memref<?x2x64x64xf32>) sequences(%c : memref<?xi32>)
-      whole_chunks causal
+      causal
       schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 16>,
           from = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
   return

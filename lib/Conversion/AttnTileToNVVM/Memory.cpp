@@ -155,7 +155,8 @@ struct UnalignedLoadLowering : public KernelPattern<LoadOp> {
     if (!op.getUnaligned())
       return rewriter.notifyMatchFailure(op, "rows are aligned");
     if (op.getFirst() || op.getPageTable() || op.getAddressing())
-      return op.emitOpError("within a sequence must be staged for a GPU");
+      return op.emitOpError("within a sequence, of unaligned rows, must be "
+                            "staged for a GPU");
     auto type = cast<VectorType>(op.getResult().getType());
     Type element = type.getElementType();
     if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() % 8 != 0)
@@ -396,8 +397,8 @@ struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
                   ConversionPatternRewriter &rewriter) const override {
     if (op.getUnaligned())
       return rewriter.notifyMatchFailure(op, "rows are not aligned");
-    if (op.getFirst() || op.getPageTable() || op.getAddressing())
-      return op.emitOpError("within a sequence must be staged for a GPU");
+    if (op.getPageTable() || op.getAddressing())
+      return op.emitOpError("of pages must be staged for a GPU");
     Part part = emitPart(rewriter, op, adaptor);
     SmallVector<Value> results;
     for (int64_t r = 0, e = context.getRows(part.type); r < e; ++r)
@@ -420,6 +421,8 @@ private:
     Value base = nullptr;
     /// Of the source, unless all indices exist.
     Value size = nullptr;
+    /// Where a sequence ends; null without.
+    Value end = nullptr;
 
     Place emitPlace(OpBuilder &builder, Location loc, int64_t offset) const {
       Value index = arith::AddIOp::create(builder, loc, first,
@@ -427,6 +430,9 @@ private:
       if (!size)
         return {index, Value()};
       Value exists = emitLess(builder, loc, index, size);
+      if (end)
+        exists = arith::AndIOp::create(builder, loc, exists,
+                                       emitLess(builder, loc, index, end));
       Value last =
           arith::SubIOp::create(builder, loc, size, createI32(builder, loc, 1));
       // Neighbours that share a word start at an even index.
@@ -477,6 +483,14 @@ private:
     if (isMatrix)
       part.columns = {part.first.back(),
                       context.layout.emitBaseColumn(builder, loc, part.thread)};
+    if (op.getFirst()) {
+      Value left =
+          arith::SubIOp::create(builder, loc, adaptor.getExtent().front(),
+                                adaptor.getFirst().front());
+      part.inBounds = false;
+      part.rows.end =
+          arith::AddIOp::create(builder, loc, part.rows.first, left);
+    }
     if (!part.inBounds) {
       part.rows.size = emitSize(builder, loc, part.memref, part.rowDim);
       if (isMatrix)

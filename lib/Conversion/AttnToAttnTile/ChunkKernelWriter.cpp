@@ -74,8 +74,7 @@ ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
   };
   Value items =
       atLeastOne(b.mul(batch, b.constant(form.getNumHeads() * numTiles)));
-  Value chunks =
-      atLeastOne(b.tiles(b.size(form.query, 2), form.schedule.getQueryTile()));
+  Value chunks = atLeastOne(emitNumChunks(b, form));
   Value count = arith::MinUIOp::create(
       b, atLeastOne(arith::DivUIOp::create(b, b.constant(wanted), items)),
       chunks);
@@ -90,6 +89,13 @@ ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
   splits.chunks = divideCeil(chunks, count);
   splits.count = divideCeil(chunks, splits.chunks);
   return splits;
+}
+
+Value attn::emitNumChunks(OpBuilder &builder, const LinearKernelForm &form) {
+  ScalarKernelBuilder b(form.op->getLoc(), builder);
+  return form.chunkTable
+             ? b.size(form.chunkTable, 1)
+             : b.tiles(b.size(form.key, 2), form.schedule.getQueryTile());
 }
 
 Value attn::emitNumStates(OpBuilder &builder, const LinearKernelForm &form) {
@@ -148,6 +154,10 @@ ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder,
   beta = get(form.beta);
   elementDecay = get(form.elementDecay);
   sequences = get(form.sequences);
+  chunkTable = get(form.chunkTable);
+  for (Value operand : form.op->getOperands())
+    if (Value argument = get(operand))
+      ofTokens.insert(argument);
   decayed = form.decayed;
   replaceByArguments(decayed.getBuffers());
 }
@@ -185,7 +195,7 @@ void ChunkKernelWriter::writeItems(Value numSplits,
     at.valueHead = getShared(value);
   at.column = arith::MulIOp::create(b, at.tile, b.index(valueDim));
   at.firstChunk = b.index(0);
-  at.numChunks = b.countTiles(b.size(key, 2), chunkTokens);
+  at.numChunks = countChunks();
   if (sequences)
     limitToSequence(at);
   if (numSplits) {
@@ -257,20 +267,39 @@ void ChunkKernelWriter::splitSequence(WorkItem &at) {
 
 /// Gives a work item the chunks of its packed sequence.
 void ChunkKernelWriter::limitToSequence(WorkItem &at) {
-  auto loadChunk = [&](Value number) -> Value {
+  Value length = b.size(key, 2);
+  auto loadBoundary = [&](Value number) -> Value {
     auto token = memref::LoadOp::create(b, sequences, number);
     attn_tile::setKnownInBounds(token);
     // Wrong boundaries are negative. They are reported, and must not do harm.
     Value boundary = arith::MaxSIOp::create(
         b, arith::IndexCastOp::create(b, b.getIndexType(), token), b.index(0));
-    return arith::DivUIOp::create(b, boundary, b.index(chunkTokens));
+    return form.chunkTable
+               ? arith::MinUIOp::create(b, boundary, length).getResult()
+               : boundary;
   };
-  Value all = at.numChunks, begin = loadChunk(at.state);
-  Value end = loadChunk(arith::AddIOp::create(b, at.state, b.index(1)));
+  Value all = at.numChunks, begin = loadBoundary(at.state);
+  Value end = loadBoundary(arith::AddIOp::create(b, at.state, b.index(1)));
   begin = arith::MinUIOp::create(b, begin, end);
-  at.numChunks = arith::SubIOp::create(b, end, begin);
-  at.firstChunk =
-      form.isReversed ? arith::SubIOp::create(b, all, end).getResult() : begin;
+  Value size = b.index(chunkTokens);
+  at.firstToken = begin;
+  at.numTokens = arith::SubIOp::create(b, end, begin);
+  at.numChunks = b.countTiles(at.numTokens, chunkTokens);
+  at.firstChunk = arith::DivUIOp::create(b, begin, size);
+  // Each sequence has chunks of its own, see ChunkTable.h.
+  if (form.chunkTable)
+    at.firstChunk = arith::AddIOp::create(b, at.firstChunk, at.state);
+  // Decayed keys have more rows than tokens, so that wrong boundaries may be
+  // beyond the last token.
+  if (form.chunkTable && !ofTokens.contains(key)) {
+    at.firstChunk = arith::MinUIOp::create(b, at.firstChunk, all);
+    at.numChunks = arith::MinUIOp::create(
+        b, at.numChunks, arith::SubIOp::create(b, all, at.firstChunk));
+  }
+  at.chunkOfSequence = at.firstChunk;
+  if (form.isReversed)
+    at.firstChunk = arith::SubIOp::create(
+        b, all, arith::AddIOp::create(b, at.firstChunk, at.numChunks));
 }
 
 ChunkKernelWriter::Chunk ChunkKernelWriter::getChunk(const WorkItem &at,
@@ -280,13 +309,41 @@ ChunkKernelWriter::Chunk ChunkKernelWriter::getChunk(const WorkItem &at,
   if (at.split || sequences)
     chunk.number = arith::AddIOp::create(b, at.firstChunk, position);
   if (form.isReversed) {
-    Value last = arith::SubIOp::create(
-        b, b.countTiles(b.size(key, 2), chunkTokens), b.index(1));
+    Value last = arith::SubIOp::create(b, countChunks(), b.index(1));
     chunk.number = arith::SubIOp::create(b, last, chunk.number);
   }
-  chunk.firstToken =
-      arith::MulIOp::create(b, chunk.number, b.index(chunkTokens));
+  chunk.firstRow = arith::MulIOp::create(b, chunk.number, b.index(chunkTokens));
+  findTokens(at, chunk);
   return chunk;
+}
+
+/// Finds the tokens of a chunk in operands. The kernel has the table if work
+/// items have chunks of several sequences.
+void ChunkKernelWriter::findTokens(const WorkItem &at, Chunk &chunk) {
+  chunk.firstToken = chunk.firstRow;
+  if (!form.chunkTable)
+    return;
+  if (sequences) {
+    Value number = arith::SubIOp::create(b, chunk.number, at.chunkOfSequence);
+    Value offset = arith::MulIOp::create(b, number, b.index(chunkTokens));
+    chunk.firstToken = arith::AddIOp::create(b, at.firstToken, offset);
+    chunk.numTokens = arith::SubIOp::create(b, at.numTokens, offset);
+    return;
+  }
+  auto load = [&](ChunkTableRow row) -> Value {
+    auto element = memref::LoadOp::create(
+        b, chunkTable, ValueRange{b.index(row), chunk.number});
+    attn_tile::setKnownInBounds(element);
+    return arith::IndexCastOp::create(b, b.getIndexType(), element);
+  };
+  chunk.firstToken = load(FirstTokens);
+  chunk.numTokens = load(TokenCounts);
+}
+
+/// The number of chunks of a batch entry.
+Value ChunkKernelWriter::countChunks() {
+  return chunkTable ? memref::DimOp::create(b, chunkTable, 1).getResult()
+                    : b.countTiles(b.size(key, 2), chunkTokens);
 }
 
 /// Loads the sums of several chunks at once.
@@ -339,17 +396,38 @@ void ChunkKernelWriter::writeChunks(
 
 Value ChunkKernelWriter::loadRows(Value source, const WorkItem &at,
                                   const Chunk &chunk, Value head, Value column,
-                                  int64_t columns) {
-  return b.load({chunkTokens, columns}, source,
-                {at.batch, head, chunk.firstToken, column}, chunk.position,
-                at.numChunks);
+                                  int64_t columns, bool areStaged) {
+  bool isOfTokens = ofTokens.contains(source) && chunk.numTokens;
+  Value row = isOfTokens ? chunk.firstToken : chunk.firstRow;
+  return b.loadWithin(
+      {chunkTokens, columns}, source, {at.batch, head, row, column},
+      isOfTokens ? b.index(0) : Value(), isOfTokens ? chunk.numTokens : Value(),
+      areStaged ? chunk.position : Value(), areStaged ? at.numChunks : Value());
+}
+
+Value ChunkKernelWriter::loadTokens(Value source, const WorkItem &at,
+                                    const Chunk &chunk) {
+  return b.loadWithin(chunkTokens, source,
+                      {at.batch, at.head, chunk.firstToken},
+                      chunk.numTokens ? b.index(0) : Value(), chunk.numTokens,
+                      /*position=*/{}, /*length=*/{});
+}
+
+void ChunkKernelWriter::storeTokens(const WorkItem &at, const Chunk &chunk,
+                                    Value elements, Value dest) {
+  attn_tile::StoreOp::create(
+      b, elements, dest, ValueRange{at.batch, at.head, chunk.firstToken},
+      chunk.numTokens ? b.index(0) : Value(), chunk.numTokens);
 }
 
 void ChunkKernelWriter::storeRows(const WorkItem &at, const Chunk &chunk,
                                   Value tile, Value dest) {
-  attn_tile::StoreOp::create(
-      b, b.round(tile, getElementTypeOrSelf(dest)), dest,
-      ValueRange{at.batch, at.head, chunk.firstToken, at.column});
+  bool isOfTokens = ofTokens.contains(dest) && chunk.numTokens;
+  Value row = isOfTokens ? chunk.firstToken : chunk.firstRow;
+  attn_tile::StoreOp::create(b, b.round(tile, getElementTypeOrSelf(dest)), dest,
+                             ValueRange{at.batch, at.head, row, at.column},
+                             isOfTokens ? b.index(0) : Value(),
+                             isOfTokens ? chunk.numTokens : Value());
 }
 
 Value ChunkKernelWriter::loadState(Value source, ValueRange leading,
@@ -446,7 +524,7 @@ ChunkKernelWriter::Sum ChunkKernelWriter::loadRowSums(const WorkItem &at,
                                                       const Chunk &chunk) {
   auto load = [&](SumPart part) {
     return b.load(chunkTokens, cumulative,
-                  {b.index(part), at.batch, at.head, chunk.firstToken},
+                  {b.index(part), at.batch, at.head, chunk.firstRow},
                   /*position=*/{}, /*length=*/{}, /*inBounds=*/true);
   };
   return {load(WholePart), load(RestPart)};
@@ -456,7 +534,7 @@ ChunkKernelWriter::Sum ChunkKernelWriter::loadColumnSums(const WorkItem &at,
                                                          const Chunk &chunk) {
   auto load = [&](SumPart part) {
     return b.load({1, chunkTokens}, cumulative,
-                  {b.index(part), at.batch, at.head, chunk.firstToken},
+                  {b.index(part), at.batch, at.head, chunk.firstRow},
                   chunk.position, at.numChunks, /*inBounds=*/true);
   };
   return {load(WholePart), load(RestPart)};
@@ -481,7 +559,7 @@ Value ChunkKernelWriter::loadChunkDecays(const WorkItem &at,
 ChunkKernelWriter::Sum ChunkKernelWriter::loadTotal(const WorkItem &at,
                                                     const Chunk &chunk) {
   Value last =
-      arith::AddIOp::create(b, chunk.firstToken, b.index(chunkTokens - 1));
+      arith::AddIOp::create(b, chunk.firstRow, b.index(chunkTokens - 1));
   auto load = [&](SumPart part) -> Value {
     auto element = memref::LoadOp::create(
         b, cumulative, ValueRange{b.index(part), at.batch, at.head, last});

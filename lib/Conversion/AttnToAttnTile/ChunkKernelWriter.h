@@ -14,12 +14,14 @@
 #ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_CHUNKKERNELWRITER_H
 #define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_CHUNKKERNELWRITER_H
 
+#include "ChunkTable.h"
 #include "DecayedRows.h"
 #include "LinearDecayGradKernel.h"
 #include "LogDecaySums.h"
 #include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::attn {
@@ -49,9 +51,10 @@ struct LinearKernelForm {
   Value elementDecay;
   /// The factors of the delta rule; null without.
   Value beta;
-  /// The boundaries of packed sequences with states, in whole chunks, for
-  /// kernels that go through chunks; null without.
-  Value sequences;
+  /// The boundaries of packed sequences with states, for kernels that go
+  /// through chunks, and the table of their chunks; null without. Sequences
+  /// without a table are in whole chunks.
+  Value sequences, chunkTable;
   bool isCausal;
   /// The factor of the output.
   double scale;
@@ -95,13 +98,15 @@ struct LinearKernelForm {
 
   /// The form of a part of `op` without its operands.
   template <typename OpTy>
-  static LinearKernelForm get(OpTy op, Value cumulative) {
+  static LinearKernelForm get(OpTy op, Value cumulative,
+                              const ChunkTable &table = {}) {
     LinearKernelForm form;
     form.op = op;
     form.schedule = op.getChosenSchedule();
     form.cumulative = cumulative;
     form.beta = op.getBeta();
-    form.sequences = op.getSequences();
+    form.sequences = table.chunks ? table.sequences : op.getSequences();
+    form.chunkTable = table.chunks;
     if (op.hasElementDecay())
       form.elementDecay = op.getLogDecay();
     form.isCausal = op.getCausal();
@@ -146,10 +151,14 @@ void allocateStates(OpBuilder &builder, const LinearKernelForm &form,
 
 /// Launches the kernel of the cumulative log-decays of `op`.
 template <typename OpTy>
-Value createSums(RewriterBase &rewriter, OpTy op, SymbolTable &symbols) {
+Value createSums(RewriterBase &rewriter, OpTy op, SymbolTable &symbols,
+                 Value chunkTable = {}) {
   return createLogDecaySums(rewriter, op, op.getLogDecay(), op.getQuery(),
-                            op.getChosenSchedule(), symbols);
+                            chunkTable, op.getChosenSchedule(), symbols);
 }
+
+/// The number of chunks of a batch entry, with those of all its sequences.
+Value emitNumChunks(OpBuilder &builder, const LinearKernelForm &form);
 
 /// The operands that exist.
 SmallVector<Value> dropNull(ArrayRef<Value> operands);
@@ -176,13 +185,20 @@ protected:
     Value split, firstSplit, tile, column;
     /// The first chunk, from the last one on if the form is reversed.
     Value firstChunk, numChunks;
+    /// With a table of chunks, the first chunk and token of its sequence, and
+    /// the number of its tokens.
+    Value chunkOfSequence, firstToken, numTokens;
     /// Whether it is of the kernel's range of decays; null for all.
     Value isInRange;
   };
   struct Chunk {
     /// The number of the chunk in the work item, and in the sequence.
     Value position, number;
-    Value firstToken;
+    /// Its first row in buffers of kernels, which have room for whole chunks.
+    Value firstRow;
+    /// Its first row in operands, and how many rows they have at least; null if
+    /// rows that are not its own need no care.
+    Value firstToken, numTokens;
   };
   /// The parts of a sum of log-decays.
   struct Sum {
@@ -204,6 +220,8 @@ protected:
   void splitChunks(WorkItem &at);
   void splitSequence(WorkItem &at);
   void limitToSequence(WorkItem &at);
+  void findTokens(const WorkItem &at, Chunk &chunk);
+  Value countChunks();
   Chunk getChunk(const WorkItem &at, Value position);
   SmallVector<Value>
   forChunks(const WorkItem &at, ValueRange inits,
@@ -215,9 +233,10 @@ protected:
   /// Whether a work item is of the kernel's range of decays.
   Value emitIsInRange(const WorkItem &at);
 
-  /// Loads the rows of a chunk through a pipe.
+  /// Loads the rows of a chunk, through a pipe if they are staged.
   Value loadRows(Value source, const WorkItem &at, const Chunk &chunk,
-                 Value head, Value column, int64_t columns);
+                 Value head, Value column, int64_t columns,
+                 bool areStaged = true);
   Value loadQueries(Value query, const WorkItem &at, const Chunk &chunk) {
     return loadRows(query, at, chunk, at.head, b.index(0), keyDim);
   }
@@ -231,6 +250,11 @@ protected:
   Value loadPairs(Value source, const WorkItem &at, const Chunk &chunk) {
     return loadRows(source, at, chunk, at.head, b.index(0), chunkTokens);
   }
+  /// Loads an element of each token, not through a pipe.
+  Value loadTokens(Value source, const WorkItem &at, const Chunk &chunk);
+  /// Stores an element of each token.
+  void storeTokens(const WorkItem &at, const Chunk &chunk, Value elements,
+                   Value dest);
   /// Stores the rows of a chunk, rounded.
   void storeRows(const WorkItem &at, const Chunk &chunk, Value tile,
                  Value dest);
@@ -303,7 +327,9 @@ protected:
   LinearKernelForm form;
   Block *entry;
   IRMapping arguments;
-  Value key, value, cumulative, beta, elementDecay, sequences;
+  Value key, value, cumulative, beta, elementDecay, sequences, chunkTable;
+  /// Arguments that are operands of the operation: their rows are tokens.
+  DenseSet<Value> ofTokens;
   DecayedRows decayed;
   ChunkSplits splits;
   Type element;

@@ -14,6 +14,7 @@
 
 #include "DecayedRows.h"
 #include "CarriedLoop.h"
+#include "ChunkTable.h"
 #include "CreateKernel.h"
 #include "LogDecaySums.h"
 #include "ScalarKernelBuilder.h"
@@ -30,11 +31,12 @@ static constexpr int64_t columnsOfThread = 2;
 namespace {
 /// The operands of the kernel; in the kernel, its arguments.
 struct Operands {
-  Value query, key, logDecay, length, fault;
+  Value query, key, logDecay, length, fault, chunkTable;
   DecayedRows rows;
 
   SmallVector<Value *> getAll() {
-    SmallVector<Value *> all = {&query, &key, &logDecay, &length, &fault};
+    SmallVector<Value *> all = {&query,  &key,   &logDecay,
+                                &length, &fault, &chunkTable};
     llvm::append_range(all, rows.getBuffers());
     return all;
   }
@@ -69,7 +71,10 @@ private:
   /// The parts of a sum of log-decays in each column, see LogDecaySums.h.
   using Sums = std::array<std::array<Value, NumSumParts>, columnsOfThread>;
   struct Place {
-    Value batch, head, keyHead, chunk, firstToken, firstColumn;
+    Value batch, head, keyHead, chunk, firstColumn;
+    /// The first row of the chunk in the buffers, and its tokens.
+    Value firstRow;
+    RowTokens tokens;
   };
 
   Value f32(double value) {
@@ -79,9 +84,9 @@ private:
                                 int64_t column) {
     return {at.batch, head, token, b.add(at.firstColumn, b.constant(column))};
   }
-  Columns load(Value source, const Place &at, Value head, Value token);
+  Columns load(Value source, const Place &at, Value head, Value number);
   void store(const Columns &values, Value dest, const Place &at, Value row);
-  Columns loadLogDecays(const Place &at, Value token);
+  Columns loadLogDecays(const Place &at, Value number);
   SmallVector<Value> forTokens(
       const Place &at, int64_t unrolled, ValueRange inits,
       function_ref<void(ArrayRef<Value> tokens, MutableArrayRef<Value>)> body);
@@ -99,12 +104,13 @@ private:
 };
 } // namespace
 
-/// Loads the columns of a token, f32. Tokens after the last one have zeros.
+/// Loads the columns of token `number` of a chunk, f32. Tokens after the last
+/// one have zeros.
 DecayedRowWriter::Columns DecayedRowWriter::load(Value source, const Place &at,
-                                                 Value head, Value token) {
+                                                 Value head, Value number) {
   Value last = b.sub(args.length, b.constant(1));
-  Value isToken = b.compare(CmpIPredicate::ult, token, args.length);
-  Value row = arith::MinUIOp::create(b, token, last);
+  Value isToken = b.compare(CmpIPredicate::slt, number, at.tokens.count);
+  Value row = arith::MinUIOp::create(b, b.add(at.tokens.first, number), last);
   Columns values;
   for (auto [i, value] : llvm::enumerate(values)) {
     memref::LoadOp element =
@@ -145,8 +151,8 @@ void DecayedRowWriter::store(const Columns &values, Value dest, const Place &at,
 }
 
 DecayedRowWriter::Columns DecayedRowWriter::loadLogDecays(const Place &at,
-                                                          Value token) {
-  return load(args.logDecay, at, at.head, token);
+                                                          Value number) {
+  return load(args.logDecay, at, at.head, number);
 }
 
 /// Writes a loop over the tokens of the chunk, `unrolled` at a time, that
@@ -156,9 +162,8 @@ SmallVector<Value> DecayedRowWriter::forTokens(
     function_ref<void(ArrayRef<Value> tokens, MutableArrayRef<Value>)> body) {
   auto emitBody = [&](Value position, ValueRange args) {
     SmallVector<Value> tokens, carried(args);
-    Value first = b.add(at.firstToken, position);
     for (int64_t i = 0; i < unrolled; ++i)
-      tokens.push_back(b.add(first, b.constant(i)));
+      tokens.push_back(b.add(position, b.constant(i)));
     body(tokens, carried);
     return carried;
   };
@@ -215,11 +220,12 @@ void DecayedRowWriter::writeToken(const Place &at, Value token,
     if (args.rows.keyOverStart)
       overStart[i] = times(key[i], arith::NegFOp::create(b, logs[i]));
   }
-  store(decayed, args.rows.query, at, token);
-  store(fromStart, args.rows.keyFromStart, at, token);
-  store(toEnd, args.rows.keyToEnd, at, token);
-  store(overStart, args.rows.keyOverStart, at, token);
-  store(logs, args.rows.sums, at, token);
+  Value row = b.add(at.firstRow, token);
+  store(decayed, args.rows.query, at, row);
+  store(fromStart, args.rows.keyFromStart, at, row);
+  store(toEnd, args.rows.keyToEnd, at, row);
+  store(overStart, args.rows.keyOverStart, at, row);
+  store(logs, args.rows.sums, at, row);
 }
 
 void DecayedRowWriter::writeColumns(const Place &at) {
@@ -322,7 +328,8 @@ void DecayedRowWriter::write() {
                    ? at.head
                    : arith::DivUIOp::create(b, at.head, b.constant(group));
   at.chunk = ids[2];
-  at.firstToken = b.mul(at.chunk, b.constant(chunk));
+  at.firstRow = b.mul(at.chunk, b.constant(chunk));
+  at.tokens = findTokens(b, args.chunkTable, args.length, at.firstRow, chunk);
   writeLeast(at);
   b.each(b.constant(headDim / columnsOfThread), [&](Value number) {
     Place columns = at;
@@ -336,7 +343,7 @@ void DecayedRowWriter::write() {
 //===----------------------------------------------------------------------===//
 
 template <typename OpTy>
-static DecayedRows createRows(RewriterBase &rewriter, OpTy op,
+static DecayedRows createRows(RewriterBase &rewriter, OpTy op, Value chunkTable,
                               bool isOfGradient, SymbolTable &symbols) {
   if (!op.hasElementDecay())
     return {};
@@ -344,7 +351,7 @@ static DecayedRows createRows(RewriterBase &rewriter, OpTy op,
   ScheduleAttrInterface schedule = op.getChosenSchedule();
   int64_t chunk = schedule.getQueryTile(), heads = op.getNumHeads();
   Value batch = b.size(op.getQuery(), 0), length = b.size(op.getQuery(), 2);
-  Value chunks = b.tiles(length, chunk);
+  Value chunks = chunkTable ? b.size(chunkTable, 1) : b.tiles(length, chunk);
   Value tokens = b.mul(chunks, b.constant(chunk));
   constexpr int64_t dynamic = ShapedType::kDynamic;
   auto allocate = [&](Type element, Value rows) -> Value {
@@ -358,6 +365,7 @@ static DecayedRows createRows(RewriterBase &rewriter, OpTy op,
   operands.key = op.getKey();
   operands.logDecay = op.getLogDecay();
   operands.length = length;
+  operands.chunkTable = chunkTable;
   operands.fault =
       attn_tile::ErrorFlagOp::create(b, MemRefType::get({1}, b.getI32Type()));
   DecayedRows &rows = operands.rows;
@@ -382,13 +390,13 @@ static DecayedRows createRows(RewriterBase &rewriter, OpTy op,
 }
 
 DecayedRows attn::createDecayedRows(RewriterBase &rewriter,
-                                    LinearAttentionOp op,
+                                    LinearAttentionOp op, Value chunkTable,
                                     SymbolTable &symbols) {
-  return createRows(rewriter, op, /*isOfGradient=*/false, symbols);
+  return createRows(rewriter, op, chunkTable, /*isOfGradient=*/false, symbols);
 }
 
 DecayedRows attn::createDecayedRows(RewriterBase &rewriter,
-                                    LinearAttentionGradOp op,
+                                    LinearAttentionGradOp op, Value chunkTable,
                                     SymbolTable &symbols) {
-  return createRows(rewriter, op, /*isOfGradient=*/true, symbols);
+  return createRows(rewriter, op, chunkTable, /*isOfGradient=*/true, symbols);
 }

@@ -50,11 +50,12 @@ struct DecayedRows {
 
 /// Allocates the rows, and launches the kernel that fills them before `op`,
 /// linear attention or its gradient. Null unless log-decays are of key
-/// elements.
+/// elements. `chunkTable` has the chunks of packed sequences, see ChunkTable.h;
+/// null without.
 DecayedRows createDecayedRows(RewriterBase &rewriter, LinearAttentionOp op,
-                              SymbolTable &symbols);
+                              Value chunkTable, SymbolTable &symbols);
 DecayedRows createDecayedRows(RewriterBase &rewriter, LinearAttentionGradOp op,
-                              SymbolTable &symbols);
+                              Value chunkTable, SymbolTable &symbols);
 
 } // namespace mlir::attn
 

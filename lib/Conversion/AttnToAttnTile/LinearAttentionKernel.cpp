@@ -229,8 +229,8 @@ Value OutputKernelWriter::loadTerms(Value source, ArrayRef<int64_t> shape,
 
 /// Loads the rows that the rows of a tile are multiplied with.
 Value OutputKernelWriter::loadTermRows(const WorkItem &at, const Chunk &chunk) {
-  return loadTerms(terms.rows, {chunkTokens, valueDim},
-                   {at.batch, at.head, chunk.firstToken, at.column}, at, chunk);
+  return loadRows(terms.rows, at, chunk, at.head, at.column, valueDim,
+                  /*areStaged=*/!form.schedule.multipliesByWarps());
 }
 
 /// Stores the dot product of each row of a tile, which has no scale yet, with
@@ -244,7 +244,7 @@ void OutputKernelWriter::storeRowTerms(const WorkItem &at, const Chunk &chunk,
     rows = loadTermRows(at, chunk);
   attn_tile::StoreOp::create(
       b, sumRows(multiply(mul(tile, b.extend(rows)), form.scale)), dest,
-      ValueRange{at.tile, at.batch, at.head, chunk.firstToken});
+      ValueRange{at.tile, at.batch, at.head, chunk.firstRow});
 }
 
 /// The first one of two computations stores the states before the chunks, the
@@ -620,8 +620,9 @@ void attn::createLinearAttentionKernels(RewriterBase &rewriter,
                                         SymbolTable &symbols) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
-  LinearKernelForm form =
-      LinearKernelForm::get(op, createSums(rewriter, op, symbols));
+  ChunkTable table = createChunkTable(rewriter, op, symbols);
+  LinearKernelForm form = LinearKernelForm::get(
+      op, createSums(rewriter, op, symbols, table.chunks), table);
   form.query = op.getQuery();
   form.key = op.getKey();
   form.value = op.getValue();
@@ -629,7 +630,7 @@ void attn::createLinearAttentionKernels(RewriterBase &rewriter,
   form.firstState = op.getInitialState();
   form.lastState = op.getFinalState();
   createKernels(rewriter, form, symbols, "_linear_attention");
-  deallocate(rewriter, op.getLoc(), form.cumulative);
+  deallocate(rewriter, op.getLoc(), {form.cumulative, form.chunkTable});
   rewriter.eraseOp(op);
 }
 
@@ -638,11 +639,12 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
                                             SymbolTable &symbols) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
-  Value cumulative = createSums(rewriter, op, symbols);
+  ChunkTable table = createChunkTable(rewriter, op, symbols);
+  Value cumulative = createSums(rewriter, op, symbols, table.chunks);
   DecayGradWorkspace workspace;
   if (op.getDlogDecay())
-    workspace = DecayGradWorkspace::allocate(rewriter, op);
-  LinearKernelForm ofQuery = LinearKernelForm::get(op, cumulative);
+    workspace = DecayGradWorkspace::allocate(rewriter, op, table.chunks);
+  LinearKernelForm ofQuery = LinearKernelForm::get(op, cumulative, table);
   ofQuery.query = op.getDout();
   ofQuery.key = op.getValue();
   ofQuery.value = op.getKey();
@@ -653,7 +655,7 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   createKernels(rewriter, ofQuery, symbols, "_linear_dq");
 
   // The state is the gradient of states, divided by the scale.
-  LinearKernelForm ofKey = LinearKernelForm::get(op, cumulative);
+  LinearKernelForm ofKey = LinearKernelForm::get(op, cumulative, table);
   ofKey.isReversed = true;
   ofKey.stateFactor = 1 / ofKey.scale;
   LinearKernelForm ofValue = ofKey;
@@ -674,7 +676,7 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   ofValue.lastState = op.getDinitialState();
   createKernels(rewriter, ofValue, symbols, "_linear_dv");
   if (op.getDlogDecay())
-    createDecayGradKernels(rewriter, op, workspace, symbols);
-  deallocate(rewriter, op.getLoc(), cumulative);
+    createDecayGradKernels(rewriter, op, workspace, table.chunks, symbols);
+  deallocate(rewriter, op.getLoc(), {cumulative, table.chunks});
   rewriter.eraseOp(op);
 }

@@ -20,13 +20,28 @@
 #include "LinearAttentionKernel.h"
 #include "LinearPairKernels.h"
 #include "LinearRecurrentKernel.h"
-#include "SequenceCheck.h"
+#include "attn-runtime/attn_runtime.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::attn;
 using arith::CmpIPredicate;
+
+/// Reports a boundary that is negative: `attn-pad-sequences` makes those of
+/// wrong sequences so.
+static void emitBoundaryReport(ImplicitLocOpBuilder &b, Value boundary,
+                               Value fault) {
+  Value zero = arith::ConstantIntOp::create(b, 0, 32);
+  Value isWrong = arith::CmpIOp::create(b, CmpIPredicate::slt, boundary, zero);
+  scf::IfOp::create(b, isWrong, [&](OpBuilder &then, Location loc) {
+    ImplicitLocOpBuilder c(loc, then);
+    Value code = arith::ConstantIntOp::create(c, ATTNRT_FAULT_LOG_DECAYS, 32);
+    Value first = arith::ConstantIndexOp::create(c, 0);
+    memref::StoreOp::create(c, code, fault, first);
+    scf::YieldOp::create(c);
+  });
+}
 
 namespace {
 /// Parts that the kernels of outputs and of gradients share.
@@ -514,10 +529,12 @@ static LogicalResult verifyPrepared(OpTy op) {
     return op.emitOpError("needs a schedule");
   if (isa<attn_tile::LinearRecurrentAttr>(schedule))
     return success();
-  if (op.getSequences() && !op.getWholeChunks())
-    return op.emitOpError("'sequences' must have 'whole_chunks', which "
-                          "'attn-pad-sequences' makes");
   bool isOnGPU = schedule.getHeadDimTile() > 0;
+  if (op.getSequences() && op.getWholeChunks() == isOnGPU)
+    return op.emitOpError("'sequences' must ")
+           << (isOnGPU ? "not have 'whole_chunks' on a GPU"
+                       : "have 'whole_chunks', which 'attn-pad-sequences' "
+                         "makes");
   auto pairs = dyn_cast<attn_tile::LinearPairsAttr>(Attribute(schedule));
   if (isOnGPU && bool(pairs) != op.needsPairMatrices())
     return op.emitOpError("schedule ")
@@ -560,8 +577,6 @@ LogicalResult attn::lowerLinearAttentionToKernel(RewriterBase &rewriter,
     return success();
   }
   if (schedule.getHeadDimTile() > 0) {
-    if (op.getSequences())
-      createSequenceCheck(rewriter, op, op.getSequences(), schedule, symbols);
     if (op.needsPairMatrices())
       createLinearPairKernels(rewriter, op, symbols);
     else
@@ -599,12 +614,6 @@ LogicalResult attn::lowerLinearAttentionGradToKernel(RewriterBase &rewriter,
   if (failed(verifyPrepared(op)))
     return failure();
   if (op.getScheduleAttr().getHeadDimTile() > 0) {
-    if (op.getSequences()) {
-      OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPoint(op);
-      createSequenceCheck(rewriter, op, op.getSequences(), op.getScheduleAttr(),
-                          symbols);
-    }
     if (op.needsPairMatrices())
       createLinearPairGradKernels(rewriter, op, symbols);
     else

@@ -15,6 +15,7 @@
 
 #include "LinearDecayGradKernel.h"
 #include "CarriedLoop.h"
+#include "ChunkTable.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "ThreadGroup.h"
@@ -69,7 +70,10 @@ public:
         entry(&kernel.getBody().front()), queryDots(entry->getArgument(0)),
         keyDots(entry->getArgument(1)), stateDots(entry->getArgument(2)),
         chunkTerms(entry->getArgument(3)), length(entry->getArgument(4)),
-        dest(entry->getArgument(5)), stateRows(workspace.stateRows) {}
+        dest(entry->getArgument(5)), stateRows(workspace.stateRows) {
+    if (entry->getNumArguments() > 6)
+      chunkTable = entry->getArgument(6);
+  }
 
   void write(bool isSum);
 
@@ -81,9 +85,10 @@ private:
   };
   struct Place {
     Value batch, head, thread;
-    /// The first token of the thread, and of the ones that it loads: threads
+    /// The first row of the thread, and of the ones that it loads: threads
     /// after the last chunk load the terms of others.
     Value first, loaded;
+    RowTokens tokens;
   };
 
   Value add(Value lhs, Value rhs) { return arith::AddFOp::create(b, lhs, rhs); }
@@ -104,7 +109,7 @@ private:
   ScalarKernelBuilder b;
   int64_t chunk;
   Block *entry;
-  Value queryDots, keyDots, stateDots, chunkTerms, length, dest;
+  Value queryDots, keyDots, stateDots, chunkTerms, length, dest, chunkTable;
   int64_t stateRows;
 };
 } // namespace
@@ -188,20 +193,24 @@ SmallVector<Value> DecayGradWriter::emitTokens(const Place &at) {
 }
 
 DecayGradWriter::Place DecayGradWriter::getPlace(ValueRange ids, Value thread) {
-  Place at{ids[0], ids[1], thread, /*first=*/nullptr, /*loaded=*/nullptr};
+  Place at;
+  at.batch = ids[0];
+  at.head = ids[1];
+  at.thread = thread;
   at.first = b.add(b.mul(ids[2], b.constant(tokensOfItem)),
                    b.mul(thread, b.constant(tokensOfThread)));
-  Value tokens = b.mul(b.tiles(length, chunk), b.constant(chunk));
-  Value last = b.sub(tokens, b.constant(tokensOfThread));
+  Value last = b.sub(b.size(queryDots, 3), b.constant(tokensOfThread));
   at.loaded = arith::MinUIOp::create(b, at.first, last);
+  at.tokens = findTokens(b, chunkTable, length, at.first, chunk);
   return at;
 }
 
 /// Stores the gradients of the tokens that exist.
 void DecayGradWriter::storeTokens(const Place &at, ValueRange gradients) {
   for (size_t i = 0; i < gradients.size(); ++i) {
-    Value token = b.add(at.first, b.constant(int64_t(i)));
-    Value exists = b.compare(CmpIPredicate::ult, token, length);
+    Value number = b.constant(int64_t(i));
+    Value token = b.add(at.tokens.first, number);
+    Value exists = b.compare(CmpIPredicate::slt, number, at.tokens.count);
     scf::IfOp::create(b, exists, [&](OpBuilder &inner, Location loc) {
       memref::StoreOp::create(inner, loc, gradients[i], dest,
                               ValueRange{at.batch, at.head, token});
@@ -215,8 +224,8 @@ void DecayGradWriter::storeSum(const Place &at, ValueRange gradients,
                                Value item) {
   Value sum = f32(0);
   for (auto [i, gradient] : llvm::enumerate(gradients)) {
-    Value token = b.add(at.first, b.constant(int64_t(i)));
-    Value exists = b.compare(CmpIPredicate::ult, token, length);
+    Value exists =
+        b.compare(CmpIPredicate::slt, b.constant(int64_t(i)), at.tokens.count);
     sum = add(sum, b.select(exists, gradient, f32(0)));
   }
   sum = ThreadGroup(b, at.thread, attn_tile::warpThreads).sum(sum);
@@ -230,9 +239,9 @@ void DecayGradWriter::storeSum(const Place &at, ValueRange gradients,
 
 void DecayGradWriter::write(bool isSum) {
   b.setInsertionPointToEnd(entry);
-  SmallVector<OpFoldResult> bounds = {b.size(queryDots, 1),
-                                      b.size(queryDots, 2),
-                                      b.tiles(length, tokensOfItem)};
+  SmallVector<OpFoldResult> bounds = {
+      b.size(queryDots, 1), b.size(queryDots, 2),
+      b.tiles(b.size(queryDots, 3), tokensOfItem)};
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
@@ -260,7 +269,10 @@ public:
         entry(&kernel.getBody().front()), rowTerms(entry->getArgument(0)),
         stateTerms(entry->getArgument(1)), chunkTerms(entry->getArgument(2)),
         length(entry->getArgument(3)), dest(entry->getArgument(4)),
-        stateRows(workspace.stateRows) {}
+        stateRows(workspace.stateRows) {
+    if (entry->getNumArguments() > 5)
+      chunkTable = entry->getArgument(5);
+  }
 
   void write();
 
@@ -269,12 +281,12 @@ private:
   SmallVector<Value> forTokens(
       ValueRange inits,
       function_ref<void(ArrayRef<Value> tokens, MutableArrayRef<Value>)> body);
-  void storeIfToken(Value gradient, ValueRange indices);
+  void storeIfToken(Value exists, Value gradient, ValueRange indices);
 
   ScalarKernelBuilder b;
   int64_t chunk;
   Block *entry;
-  Value rowTerms, stateTerms, chunkTerms, length, dest;
+  Value rowTerms, stateTerms, chunkTerms, length, dest, chunkTable;
   int64_t stateRows;
 };
 } // namespace
@@ -318,20 +330,23 @@ void ElementGradWriter::writeColumn(Value batch, Value head, Value number,
                   for (Value term : load(rowTerms, tokens))
                     carried[0] = add(carried[0], term);
                 })[0];
+  RowTokens ofChunk = findTokens(b, chunkTable, length, first, chunk);
   forTokens(sum, [&](ArrayRef<Value> tokens, MutableArrayRef<Value> carried) {
     SmallVector<Value> ofRows = load(rowTerms, tokens);
     SmallVector<Value> ofStates = load(stateTerms, tokens);
     for (auto [token, ofRow, ofState] :
          llvm::zip_equal(tokens, ofRows, ofStates)) {
-      storeIfToken(carried[0], getIndices(token));
+      storeIfToken(b.compare(CmpIPredicate::slt, token, ofChunk.count),
+                   carried[0],
+                   {batch, head, b.add(ofChunk.first, token), column});
       carried[0] = add(arith::SubFOp::create(b, carried[0], ofRow), ofState);
     }
   });
 }
 
-/// Stores the gradient of a token that exists.
-void ElementGradWriter::storeIfToken(Value gradient, ValueRange indices) {
-  Value exists = b.compare(CmpIPredicate::ult, indices[2], length);
+/// Stores the gradient of a token, if it exists.
+void ElementGradWriter::storeIfToken(Value exists, Value gradient,
+                                     ValueRange indices) {
   scf::IfOp::create(b, exists, [&](OpBuilder &inner, Location loc) {
     memref::StoreOp::create(inner, loc, gradient, dest, indices);
     scf::YieldOp::create(inner, loc);
@@ -341,7 +356,7 @@ void ElementGradWriter::storeIfToken(Value gradient, ValueRange indices) {
 void ElementGradWriter::write() {
   b.setInsertionPointToEnd(entry);
   SmallVector<OpFoldResult> bounds = {b.size(rowTerms, 0), b.size(rowTerms, 1),
-                                      b.tiles(length, chunk)};
+                                      b.tiles(b.size(rowTerms, 2), chunk)};
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
@@ -369,15 +384,24 @@ static void writeSumsOfHeads(RewriterBase &rewriter, Location loc,
   });
 }
 
+/// The number of chunks of a batch entry.
+static Value emitNumChunks(ScalarKernelBuilder &b, LinearAttentionGradOp op,
+                           Value chunkTable) {
+  return chunkTable ? b.size(chunkTable, 1)
+                    : b.tiles(b.size(op.getQuery(), 2),
+                              op.getScheduleAttr().getQueryTile());
+}
+
 DecayGradWorkspace DecayGradWorkspace::allocateTerms(OpBuilder &builder,
                                                      LinearAttentionGradOp op,
+                                                     Value chunkTable,
                                                      int64_t numRows,
                                                      Value numTiles) {
   ScalarKernelBuilder b(op.getLoc(), builder);
   ScheduleAttrInterface schedule = op.getScheduleAttr();
   int64_t chunk = schedule.getQueryTile();
   Value batch = b.size(op.getQuery(), 0);
-  Value chunks = b.tiles(b.size(op.getQuery(), 2), chunk);
+  Value chunks = emitNumChunks(b, op, chunkTable);
   constexpr int64_t dynamic = ShapedType::kDynamic;
   int64_t tilesOfKeys =
       llvm::divideCeil(op.getKeyHeadDim(), schedule.getHeadDimTile());
@@ -416,12 +440,13 @@ DecayGradWorkspace DecayGradWorkspace::allocateTerms(OpBuilder &builder,
 }
 
 DecayGradWorkspace DecayGradWorkspace::allocate(OpBuilder &builder,
-                                                LinearAttentionGradOp op) {
+                                                LinearAttentionGradOp op,
+                                                Value chunkTable) {
   ScalarKernelBuilder b(op.getLoc(), builder);
   Value tiles = b.constant(llvm::divideCeil(
       op.getKeyHeadDim(), op.getScheduleAttr().getHeadDimTile()));
   DecayGradWorkspace workspace =
-      allocateTerms(builder, op,
+      allocateTerms(builder, op, chunkTable,
                     int64_t(llvm::alignTo(op.getValueHeadDim(),
                                           op.getScheduleAttr().getQueryTile())),
                     tiles);
@@ -429,8 +454,7 @@ DecayGradWorkspace DecayGradWorkspace::allocate(OpBuilder &builder,
   auto ofStates = MemRefType::get({dynamic, dynamic, op.getNumHeads(),
                                    op.getValueHeadDim(), op.getKeyHeadDim()},
                                   getElementTypeOrSelf(op.getQuery()));
-  Value chunks =
-      b.tiles(b.size(op.getQuery(), 2), op.getScheduleAttr().getQueryTile());
+  Value chunks = emitNumChunks(b, op, chunkTable);
   workspace.states = memref::AllocOp::create(
       b, ofStates, ValueRange{chunks, b.size(op.getQuery(), 0)});
   return workspace;
@@ -447,13 +471,16 @@ void DecayGradWorkspace::deallocate(OpBuilder &builder, Location loc) const {
 static void createElementGradKernel(RewriterBase &rewriter,
                                     LinearAttentionGradOp op,
                                     const DecayGradWorkspace &workspace,
-                                    SymbolTable &symbols) {
+                                    Value chunkTable, SymbolTable &symbols) {
   ScalarKernelBuilder b(op.getLoc(), rewriter);
-  attn_tile::KernelOp kernel = createKernel(
-      rewriter, op, op.getScheduleAttr().getPreparation(), symbols,
-      "_linear_dlog_decay",
-      {workspace.rowTerms, workspace.stateTerms, workspace.chunkTerms,
-       b.size(op.getQuery(), 2), op.getDlogDecay()});
+  SmallVector<Value> operands = {workspace.rowTerms, workspace.stateTerms,
+                                 workspace.chunkTerms, b.size(op.getQuery(), 2),
+                                 op.getDlogDecay()};
+  if (chunkTable)
+    operands.push_back(chunkTable);
+  attn_tile::KernelOp kernel =
+      createKernel(rewriter, op, op.getScheduleAttr().getPreparation(), symbols,
+                   "_linear_dlog_decay", operands);
   ElementGradWriter(rewriter, op, kernel, workspace).write();
   rewriter.setInsertionPoint(op);
 }
@@ -461,9 +488,9 @@ static void createElementGradKernel(RewriterBase &rewriter,
 void attn::createDecayGradKernels(RewriterBase &rewriter,
                                   LinearAttentionGradOp op,
                                   const DecayGradWorkspace &workspace,
-                                  SymbolTable &symbols) {
+                                  Value chunkTable, SymbolTable &symbols) {
   if (op.hasElementDecay()) {
-    createElementGradKernel(rewriter, op, workspace, symbols);
+    createElementGradKernel(rewriter, op, workspace, chunkTable, symbols);
     return workspace.deallocate(rewriter, op.getLoc());
   }
   ScalarKernelBuilder b(op.getLoc(), rewriter);
@@ -476,12 +503,19 @@ void attn::createDecayGradKernels(RewriterBase &rewriter,
         MemRefType::get({dynamic, op.getNumHeads(), dynamic}, b.getF32Type());
     chunks = memref::AllocOp::create(
         b, type,
-        ValueRange{b.size(op.getQuery(), 0), b.tiles(length, tokensOfItem)});
+        ValueRange{b.size(op.getQuery(), 0),
+                   b.tiles(b.size(workspace.queryDots, 3), tokensOfItem)});
   }
-  attn_tile::KernelOp kernel =
-      createKernel(rewriter, op, schedule, symbols, "_linear_dlog_decay",
-                   {workspace.queryDots, workspace.keyDots, workspace.stateDots,
-                    workspace.chunkTerms, length, isOfHeads ? chunks : dest});
+  SmallVector<Value> operands = {workspace.queryDots,
+                                 workspace.keyDots,
+                                 workspace.stateDots,
+                                 workspace.chunkTerms,
+                                 length,
+                                 isOfHeads ? chunks : dest};
+  if (chunkTable)
+    operands.push_back(chunkTable);
+  attn_tile::KernelOp kernel = createKernel(rewriter, op, schedule, symbols,
+                                            "_linear_dlog_decay", operands);
   DecayGradWriter(rewriter, op, kernel, workspace).write(isOfHeads);
   rewriter.setInsertionPoint(op);
   if (isOfHeads) {

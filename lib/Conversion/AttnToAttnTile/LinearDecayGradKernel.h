@@ -66,13 +66,15 @@ struct DecayGradWorkspace {
   int64_t stateRows = 0;
 
   /// Allocates the terms of kernels whose states have `numRows` rows, with
-  /// rows of whole tiles, and `numTiles` tiles of columns.
+  /// rows of whole tiles, and `numTiles` tiles of columns. `chunkTable` has the
+  /// chunks of packed sequences, see ChunkTable.h; null without.
   static DecayGradWorkspace allocateTerms(OpBuilder &builder,
                                           LinearAttentionGradOp op,
-                                          int64_t numRows, Value numTiles);
+                                          Value chunkTable, int64_t numRows,
+                                          Value numTiles);
   /// The same for computations in the form of linear attention, with states.
-  static DecayGradWorkspace allocate(OpBuilder &builder,
-                                     LinearAttentionGradOp op);
+  static DecayGradWorkspace
+  allocate(OpBuilder &builder, LinearAttentionGradOp op, Value chunkTable);
   void deallocate(OpBuilder &builder, Location loc) const;
 
   DecayGradTerms getTermsOfQueries() const {
@@ -87,7 +89,7 @@ struct DecayGradWorkspace {
 /// the workspace.
 void createDecayGradKernels(RewriterBase &rewriter, LinearAttentionGradOp op,
                             const DecayGradWorkspace &workspace,
-                            SymbolTable &symbols);
+                            Value chunkTable, SymbolTable &symbols);
 
 } // namespace mlir::attn
 

@@ -62,7 +62,7 @@ static Value allocateTokens(OpBuilder &builder, const LinearKernelForm &form,
                             Value numTiles) {
   ScalarKernelBuilder b(form.op->getLoc(), builder);
   int64_t chunk = form.schedule.getQueryTile();
-  Value tokens = b.mul(b.tiles(b.size(form.key, 2), chunk), b.constant(chunk));
+  Value tokens = b.mul(emitNumChunks(b, form), b.constant(chunk));
   constexpr int64_t dynamic = ShapedType::kDynamic;
   auto type = MemRefType::get({dynamic, dynamic, form.getNumHeads(), dynamic},
                               b.getF32Type());
@@ -119,7 +119,7 @@ StateGradWriter::TermTiles StateGradWriter::loadTermTiles(const WorkItem &at,
   TermTiles tiles;
   if (inputs.gradients.betaTerms)
     tiles.residuals = b.load({chunkTokens, valueDim}, inputs.kept.residuals,
-                             {at.batch, at.head, chunk.firstToken, at.column});
+                             {at.batch, at.head, chunk.firstRow, at.column});
   if (storesChunkTerms())
     tiles.state =
         b.load({keyDim, valueDim}, inputs.kept.states,
@@ -136,7 +136,7 @@ void StateGradWriter::storeTerms(const WorkItem &at, const Chunk &chunk,
     Value products = mul(solved, b.extend(tiles.residuals));
     attn_tile::StoreOp::create(
         b, sumRows(multiply(products, form.scale)), inputs.gradients.betaTerms,
-        ValueRange{at.tile, at.batch, at.head, chunk.firstToken});
+        ValueRange{at.tile, at.batch, at.head, chunk.firstRow});
   }
   if (!storesChunkTerms())
     return;
@@ -157,7 +157,7 @@ StateGradWriter::Tiles StateGradWriter::loadTiles(const WorkItem &at,
   if (!beta)
     return tiles;
   tiles.inverse = loadPairs(inputs.pairs.inverse, at, chunk);
-  tiles.beta = b.load(chunkTokens, beta, {at.batch, at.head, chunk.firstToken});
+  tiles.beta = loadTokens(beta, at, chunk);
   tiles.knownKeys = decayed.keyFromStart
                         ? loadRows(decayed.keyFromStart, at, chunk, at.head,
                                    b.index(0), keyDim)
@@ -254,7 +254,7 @@ static Value allocateChunkStates(OpBuilder &builder,
   auto type = MemRefType::get({dynamic, dynamic, form.getNumHeads(),
                                form.getKeyHeadDim(), form.getValueHeadDim()},
                               getElementTypeOrSelf(form.key));
-  Value chunks = b.tiles(b.size(form.key, 2), form.schedule.getQueryTile());
+  Value chunks = emitNumChunks(b, form);
   return memref::AllocOp::create(b, type,
                                  ValueRange{chunks, b.size(form.key, 0)});
 }
@@ -270,7 +270,8 @@ static DecayGradWorkspace allocateTerms(OpBuilder &builder,
   Value tiles = hasChunkTerms(form)
                     ? arith::ConstantIndexOp::create(builder, op.getLoc(), 1)
                     : emitNumTiles(builder, form, isNarrow);
-  return DecayGradWorkspace::allocateTerms(builder, op, rows, tiles);
+  return DecayGradWorkspace::allocateTerms(builder, op, form.chunkTable, rows,
+                                           tiles);
 }
 
 /// Launches the kernel of the states before chunks, and returns the buffers
@@ -344,8 +345,10 @@ void attn::createLinearPairGradKernels(RewriterBase &rewriter,
                                        SymbolTable &symbols) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
-  auto form = LinearKernelForm::get(op, createSums(rewriter, op, symbols));
-  form.decayed = createDecayedRows(rewriter, op, symbols);
+  ChunkTable table = createChunkTable(rewriter, op, symbols);
+  auto form = LinearKernelForm::get(
+      op, createSums(rewriter, op, symbols, table.chunks), table);
+  form.decayed = createDecayedRows(rewriter, op, table.chunks, symbols);
   form.query = op.getQuery();
   form.key = op.getKey();
   form.value = op.getValue();
@@ -365,13 +368,15 @@ void attn::createLinearPairGradKernels(RewriterBase &rewriter,
                                           isNarrow, symbols);
   createPairGradients(rewriter, op, form, inputs, symbols);
   if (op.getDlogDecay())
-    createDecayGradKernels(rewriter, op, inputs.workspace, symbols);
+    createDecayGradKernels(rewriter, op, inputs.workspace, table.chunks,
+                           symbols);
   deallocate(rewriter, op.getLoc(),
              {inputs.pairs.keyScores, inputs.pairs.scores, inputs.pairs.inverse,
               inputs.kept.states, form.beta ? inputs.kept.updates : Value(),
               inputs.kept.residuals, inputs.gradients.states,
               inputs.gradients.residuals, inputs.gradients.betaTerms,
-              form.cumulative, splits.transitions, splits.transitionRests});
+              form.cumulative, splits.transitions, splits.transitionRests,
+              table.chunks});
   deallocateRows(rewriter, op.getLoc(), form.decayed);
   rewriter.eraseOp(op);
 }

@@ -112,7 +112,7 @@ Value attn::allocateRows(OpBuilder &builder, const LinearKernelForm &form,
                          Type element, int64_t columns) {
   ScalarKernelBuilder b(form.op->getLoc(), builder);
   int64_t chunk = form.schedule.getQueryTile();
-  Value tokens = b.mul(b.tiles(b.size(form.key, 2), chunk), b.constant(chunk));
+  Value tokens = b.mul(emitNumChunks(b, form), b.constant(chunk));
   auto type = MemRefType::get(
       {ShapedType::kDynamic, form.getNumHeads(), ShapedType::kDynamic, columns},
       element);
@@ -204,6 +204,7 @@ SmallVector<Value> PairWriter::getOperands(const LinearKernelForm &form,
   bool isFactored = form.range == DecayRange::Factored;
   SmallVector<Value> operands = {isFactored ? form.decayed.query : form.query,
                                  form.key,
+                                 form.chunkTable,
                                  form.cumulative,
                                  form.beta,
                                  pairs.scores,
@@ -230,7 +231,7 @@ void PairWriter::storePairs(const WorkItem &at, const Chunk &chunk, Value tile,
                             Value dest) {
   attn_tile::StoreOp::create(
       b, b.round(tile, getElementTypeOrSelf(dest)), dest,
-      ValueRange{at.batch, at.head, chunk.firstToken, b.index(0)});
+      ValueRange{at.batch, at.head, chunk.firstRow, b.index(0)});
 }
 
 /// Rows of factored decays are multiplied by them.
@@ -268,6 +269,7 @@ void PairWriter::addLevels(const WorkItem &at, const Chunk &chunk,
                            int64_t column, Scores &scores) {
   SmallVector<int64_t> shape = {chunkTokens, valueDim};
   Value first = b.index(column);
+  // Log-decays of tokens of the next sequence meet zeros alone.
   ElementDecays decays(b, elementDecay,
                        {at.batch, at.head, chunk.firstToken, first}, shape,
                        element);
@@ -328,8 +330,7 @@ void PairWriter::storeOfKeys(const WorkItem &at, const Chunk &chunk,
                              Value keyScores) {
   if (pairs.keyScores)
     storePairs(at, chunk, keyScores, pairs.keyScores);
-  Value betas =
-      b.load(chunkTokens, beta, {at.batch, at.head, chunk.firstToken});
+  Value betas = loadTokens(beta, at, chunk);
   Value inverse = attn_tile::InvertTriangularOp::create(
       b, mul(keyScores, repeat(betas, {chunkTokens, chunkTokens})),
       /*pipe=*/Value());
@@ -449,7 +450,7 @@ ForwardChunkWriter::Tiles ForwardChunkWriter::loadTiles(const WorkItem &at,
   if (!beta)
     return tiles;
   tiles.inverse = loadPairs(pairs.inverse, at, chunk);
-  tiles.beta = b.load(chunkTokens, beta, {at.batch, at.head, chunk.firstToken});
+  tiles.beta = loadTokens(beta, at, chunk);
   tiles.knownKeys = decayed.keyFromStart
                         ? loadRows(decayed.keyFromStart, at, chunk, at.head,
                                    b.index(0), keyDim)
@@ -604,8 +605,10 @@ void attn::createLinearPairKernels(RewriterBase &rewriter, LinearAttentionOp op,
                                    SymbolTable &symbols) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
-  auto form = LinearKernelForm::get(op, createSums(rewriter, op, symbols));
-  form.decayed = createDecayedRows(rewriter, op, symbols);
+  ChunkTable table = createChunkTable(rewriter, op, symbols);
+  auto form = LinearKernelForm::get(
+      op, createSums(rewriter, op, symbols, table.chunks), table);
+  form.decayed = createDecayedRows(rewriter, op, table.chunks, symbols);
   form.query = op.getQuery();
   form.key = op.getKey();
   form.value = op.getValue();
@@ -620,7 +623,7 @@ void attn::createLinearPairKernels(RewriterBase &rewriter, LinearAttentionOp op,
                       "_linear_attention");
   deallocate(rewriter, op.getLoc(),
              {pairs.scores, pairs.inverse, form.cumulative, splits.transitions,
-              splits.transitionRests});
+              splits.transitionRests, form.chunkTable});
   deallocateRows(rewriter, op.getLoc(), form.decayed);
   rewriter.eraseOp(op);
 }

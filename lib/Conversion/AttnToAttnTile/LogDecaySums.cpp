@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LogDecaySums.h"
+#include "ChunkTable.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "ThreadGroup.h"
@@ -29,7 +30,10 @@ public:
                  int64_t chunk)
       : b(loc, builder), chunk(chunk), entry(&kernel.getBody().front()),
         logDecay(entry->getArgument(0)), cumulative(entry->getArgument(1)),
-        length(entry->getArgument(2)), fault(entry->getArgument(3)) {}
+        length(entry->getArgument(2)), fault(entry->getArgument(3)) {
+    if (entry->getNumArguments() > 4)
+      chunkTable = entry->getArgument(4);
+  }
 
   void write();
 
@@ -45,7 +49,7 @@ private:
   ScalarKernelBuilder b;
   int64_t chunk;
   Block *entry;
-  Value logDecay, cumulative, length, fault;
+  Value logDecay, cumulative, length, fault, chunkTable;
   /// The number of groups of tokens that threads have.
   Value numGroups;
 };
@@ -84,16 +88,17 @@ Value DecaySumWriter::loadLogDecay(Value batch, Value head, Value token) {
                         {batch, head, arith::MinUIOp::create(b, token, last)});
 }
 
-/// Loads the log-decays that a thread has, from token `first` on. Tokens after
-/// the last one have a log-decay of zero.
+/// Loads the log-decays that a thread has, of the rows from `first` on. Rows
+/// without a token have a log-decay of zero.
 SmallVector<Value> DecaySumWriter::loadLogDecays(Value batch, Value head,
                                                  Value first) {
+  RowTokens tokens = findTokens(b, chunkTable, length, first, chunk);
   SmallVector<Value> decays;
   for (int64_t i = 0; i < tokensOfThread; ++i) {
-    Value token = b.add(first, b.constant(i));
-    Value decay = loadLogDecay(batch, head, token);
-    decays.push_back(
-        b.select(b.compare(CmpIPredicate::ult, token, length), decay, f32(0)));
+    Value number = b.constant(i);
+    Value decay = loadLogDecay(batch, head, b.add(tokens.first, number));
+    decays.push_back(b.select(
+        b.compare(CmpIPredicate::slt, number, tokens.count), decay, f32(0)));
   }
   return decays;
 }
@@ -151,8 +156,8 @@ void DecaySumWriter::writeTokens(Value batch, Value head, Value thread,
 void DecaySumWriter::write() {
   b.setInsertionPointToEnd(entry);
   Value threads = b.constant(attn_tile::warpThreads);
-  Value chunks = b.tiles(length, chunk);
-  numGroups = b.mul(chunks, b.constant(chunk / tokensOfThread));
+  numGroups = arith::DivUIOp::create(b, b.size(cumulative, 3),
+                                     b.constant(tokensOfThread));
   SmallVector<OpFoldResult> bounds = {
       b.size(cumulative, 1), b.size(cumulative, 2),
       b.tiles(numGroups, attn_tile::warpThreads)};
@@ -167,7 +172,7 @@ void DecaySumWriter::write() {
 }
 
 Value attn::createLogDecaySums(RewriterBase &rewriter, Operation *op,
-                               Value logDecay, Value query,
+                               Value logDecay, Value query, Value chunkTable,
                                ScheduleAttrInterface schedule,
                                SymbolTable &symbols) {
   if (!logDecay || cast<MemRefType>(logDecay.getType()).getRank() == 4)
@@ -176,7 +181,8 @@ Value attn::createLogDecaySums(RewriterBase &rewriter, Operation *op,
   int64_t chunk = schedule.getQueryTile();
   Value batch = b.size(query, 0), length = b.size(query, 2);
   // Rows that are copied exist: there is room for whole chunks.
-  Value tokens = b.mul(b.tiles(length, chunk), b.constant(chunk));
+  Value chunks = chunkTable ? b.size(chunkTable, 1) : b.tiles(length, chunk);
+  Value tokens = b.mul(chunks, b.constant(chunk));
   auto type = MemRefType::get({NumSumParts, ShapedType::kDynamic,
                                getDimSize(query, 1), ShapedType::kDynamic},
                               b.getF32Type());
@@ -184,9 +190,12 @@ Value attn::createLogDecaySums(RewriterBase &rewriter, Operation *op,
       memref::AllocOp::create(b, type, ValueRange{batch, tokens});
   Value fault =
       attn_tile::ErrorFlagOp::create(b, MemRefType::get({1}, b.getI32Type()));
+  SmallVector<Value> operands = {logDecay, cumulative, length, fault};
+  if (chunkTable)
+    operands.push_back(chunkTable);
   attn_tile::KernelOp kernel =
       createKernel(rewriter, op, schedule.getPreparation(), symbols,
-                   "_log_decays", {logDecay, cumulative, length, fault});
+                   "_log_decays", operands);
   DecaySumWriter(rewriter, op->getLoc(), kernel, chunk).write();
   rewriter.setInsertionPoint(op);
   return cumulative;

@@ -36,10 +36,11 @@ void addLogDecay(ImplicitLocOpBuilder &b, MutableArrayRef<Value> parts,
 /// Allocates the cumulative log-decays in chunks, `[NumSumParts, B, H, S]` f32,
 /// and launches the kernel that fills them before `op`, linear attention or its
 /// gradient. `logDecay` has one for each head, or for each token and head; null
-/// if it is, or has one for each key element.
+/// if it is, or has one for each key element. `chunkTable` has the chunks of
+/// packed sequences, see ChunkTable.h; null without.
 Value createLogDecaySums(RewriterBase &rewriter, Operation *op, Value logDecay,
-                         Value query, ScheduleAttrInterface schedule,
-                         SymbolTable &symbols);
+                         Value query, Value chunkTable,
+                         ScheduleAttrInterface schedule, SymbolTable &symbols);
 
 } // namespace mlir::attn
 

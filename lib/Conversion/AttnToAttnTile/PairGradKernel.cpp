@@ -100,6 +100,7 @@ SmallVector<Value> PairGradWriter::getOperands(const LinearKernelForm &form,
   SmallVector<Value> operands = {isFactored ? form.decayed.query : form.query,
                                  form.key,
                                  isFactored ? Value() : form.value,
+                                 form.chunkTable,
                                  form.out,
                                  dkey,
                                  dbeta,
@@ -169,8 +170,7 @@ PairGradWriter::Tiles PairGradWriter::loadTiles(const WorkItem &at,
   tiles.state = loadStateRows(inputs.kept.states, at, chunk);
   tiles.dstate = loadStateRows(inputs.gradients.states, at, chunk);
   if (beta)
-    tiles.beta =
-        b.load(chunkTokens, beta, {at.batch, at.head, chunk.firstToken});
+    tiles.beta = loadTokens(beta, at, chunk);
   return tiles;
 }
 
@@ -191,13 +191,12 @@ void PairGradWriter::storeBetaGradient(const WorkItem &at, const Chunk &chunk,
     b.setInsertionPointToStart(loop.getBody());
     Value terms =
         b.load(chunkTokens, inputs.gradients.betaTerms,
-               {loop.getInductionVar(), at.batch, at.head, chunk.firstToken},
+               {loop.getInductionVar(), at.batch, at.head, chunk.firstRow},
                /*position=*/{}, /*length=*/{}, /*inBounds=*/true);
     scf::YieldOp::create(b, add(loop.getRegionIterArg(0), terms));
   }
   Value sum = loop.getResult(0);
-  attn_tile::StoreOp::create(b, sum, dbeta,
-                             ValueRange{at.batch, at.head, chunk.firstToken});
+  storeTokens(at, chunk, sum, dbeta);
 }
 
 void PairGradWriter::emitScoreGradients(const WorkItem &at, const Chunk &chunk,
@@ -220,7 +219,7 @@ void PairGradWriter::emitScoreGradients(const WorkItem &at, const Chunk &chunk,
   if (dbeta) {
     Value keyScores =
         b.extend(b.load(shape, inputs.pairs.keyScores,
-                        {at.batch, at.head, chunk.firstToken, b.index(0)}));
+                        {at.batch, at.head, chunk.firstRow, b.index(0)}));
     storeBetaGradient(at, chunk,
                       sumRows(multiply(mul(ofKeys, keyScores), form.scale)));
   }
@@ -233,7 +232,7 @@ void PairGradWriter::storeTerm(const WorkItem &at, const Chunk &chunk,
                                Value rows, Value dest) {
   attn_tile::StoreOp::create(
       b, mul(rows, b.splat(chunkTokens, form.scale)), dest,
-      ValueRange{at.tile, at.batch, at.head, chunk.firstToken});
+      ValueRange{at.tile, at.batch, at.head, chunk.firstRow});
 }
 
 /// Stores the terms of the gradient of log-decays from the rows of the state:
@@ -312,7 +311,7 @@ void PairGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk) {
 Value PairGradWriter::emitSumsToEnd(const WorkItem &at, const Chunk &chunk,
                                     Value sums) {
   Value last =
-      arith::AddIOp::create(b, chunk.firstToken, b.index(chunkTokens - 1));
+      arith::AddIOp::create(b, chunk.firstRow, b.index(chunkTokens - 1));
   // Not through a pipe, whose copies of a row need all of its columns.
   Value total =
       b.load({1, valueDim}, decayed.sums, {at.batch, at.head, last, at.column});
@@ -421,7 +420,7 @@ PairGradWriter::emitByLevels(const WorkItem &at, const Chunk &chunk,
 void PairGradWriter::writeElements(const WorkItem &at, const Chunk &chunk,
                                    const Tiles &tiles) {
   Value sums = b.load({chunkTokens, valueDim}, decayed.sums,
-                      {at.batch, at.head, chunk.firstToken, at.column});
+                      {at.batch, at.head, chunk.firstRow, at.column});
   ElementGradients gradients = form.range == DecayRange::Factored
                                    ? emitFactored(at, chunk, tiles, sums)
                                    : emitByLevels(at, chunk, tiles, sums);

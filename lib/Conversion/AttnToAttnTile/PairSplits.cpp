@@ -65,6 +65,7 @@ private:
   Value emitNumItems();
   void findSplits(WorkItem &at);
   Value loadFirst(const WorkItem &at);
+  Value reverse(const WorkItem &at, Value number);
   Parts loadTransition(const WorkItem &at, const Chunk &split);
   Value writeSplit(const WorkItem &at, const Chunk &split, Value state);
   void storeLast(const WorkItem &at, Value state);
@@ -83,6 +84,7 @@ SmallVector<Value> PairStartWriter::getOperands(const LinearKernelForm &form,
                                  splits.transitions,
                                  splits.transitionRests,
                                  splits.count,
+                                 form.sequences ? splits.chunks : Value(),
                                  groups.count,
                                  groups.chunks};
   switch (form.part) {
@@ -108,8 +110,9 @@ PairStartWriter::PairStartWriter(OpBuilder &builder,
                         getOperands(form, given, givenGroups)),
       firstState(get(form.firstState)), groups(givenGroups) {
   splits = given;
-  // Work items have no chunks of tokens.
-  splits.chunks = Value();
+  // Sequences are split by themselves.
+  if (!form.sequences)
+    splits.chunks = Value();
   replaceByArguments(splits.getBuffers());
   replaceByArguments(groups.getBuffers());
 }
@@ -167,13 +170,25 @@ Value PairStartWriter::loadFirst(const WorkItem &at) {
       loadGiven);
 }
 
+/// The number in the other direction of split `number`. In both directions, the
+/// first splits of a packed sequence have no chunks.
+Value PairStartWriter::reverse(const WorkItem &at, Value number) {
+  Value last = arith::SubIOp::create(b, splits.count, b.index(1));
+  if (!at.firstSplit)
+    return arith::SubIOp::create(b, last, number);
+  Value reversed = arith::SubIOp::create(
+      b, arith::AddIOp::create(b, last, at.firstSplit), number);
+  Value isEmpty =
+      arith::CmpIOp::create(b, CmpIPredicate::ult, number, at.firstSplit);
+  return arith::SelectOp::create(b, isEmpty, number, reversed);
+}
+
 /// Loads the transition of a split. The splits of gradients are in reverse.
 PairStartWriter::Parts PairStartWriter::loadTransition(const WorkItem &at,
                                                        const Chunk &split) {
   Value number = split.number;
   if (form.isReversed)
-    number = arith::SubIOp::create(
-        b, arith::SubIOp::create(b, splits.count, b.index(1)), number);
+    number = reverse(at, number);
   auto load = [&](Value source) {
     return b.load({keyDim, keyDim}, source,
                   {number, at.state, at.head, b.index(0), b.index(0)},
@@ -316,6 +331,8 @@ void attn::createPairStarts(RewriterBase &rewriter, LinearKernelForm form,
                             const ChunkSplits &ofGroups) {
     LinearKernelForm ofPart = form;
     ofPart.part = part;
+    // Groups are in the order of their splits, and have their own transitions.
+    ofPart.isReversed &= bool(ofGroups.count);
     // A transition has as many columns as rows.
     if (part == ChunkPart::Transitions)
       ofPart.value = form.key;
@@ -323,7 +340,9 @@ void attn::createPairStarts(RewriterBase &rewriter, LinearKernelForm form,
   };
   createInBranch(ChunkPart::SplitStates, "_group_states", splits, groups);
   createInBranch(ChunkPart::Transitions, "_group_transitions", splits, groups);
-  createInBranch(ChunkPart::Results, "_group_starts", groups, ChunkSplits());
+  ChunkSplits asSplits = groups;
+  asSplits.chunks = Value();
+  createInBranch(ChunkPart::Results, "_group_starts", asSplits, ChunkSplits());
   create(form, "_starts", splits, groups);
   deallocate(rewriter, form.op->getLoc(),
              {groups.states, groups.starts, groups.transitions,

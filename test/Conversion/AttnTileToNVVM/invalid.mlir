@@ -163,9 +163,9 @@ attn_tile.kernel @share_columns()
 
 attn_tile.kernel @load_within(%m: memref<?x8xf32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.load' op within a sequence must be staged for a GPU}}
+  // expected-error @below {{'attn_tile.load' op within a sequence, of unaligned rows, must be staged for a GPU}}
   // expected-error @below {{failed to legalize operation 'attn_tile.load'}}
-  %0 = attn_tile.load %m[%i, %i] within(%i of %i) : memref<?x8xf32> -> vector<64x8xf32>
+  %0 = attn_tile.load %m[%i, %i] within(%i of %i) unaligned : memref<?x8xf32> -> vector<64x8xf32>
   attn_tile.return
 }
 

@@ -44,6 +44,10 @@
 // CHECK: arith.select %[[IS_FEW]], %{{.*}}, %[[COUNT]]
 // CHECK: attn_tile.launch @delta_linear_attention_states
 // CHECK: attn_tile.launch @delta_linear_attention_transitions
+// CHECK: scf.if
+// CHECK: attn_tile.launch @delta_linear_attention_group_states
+// CHECK: attn_tile.launch @delta_linear_attention_group_transitions
+// CHECK: attn_tile.launch @delta_linear_attention_group_starts
 // CHECK: attn_tile.launch @delta_linear_attention_starts
 // CHECK: attn_tile.launch @delta_linear_attention args
 func.func @delta(%q: memref<?x2x?x16xbf16>, %v: memref<?x2x?x32xbf16>, %b: memref<?x2x?xf32>, %s: memref<?x2x16x32xf32>) {
@@ -63,7 +67,8 @@ func.func @delta(%q: memref<?x2x?x16xbf16>, %v: memref<?x2x?x32xbf16>, %b: memre
 // CHECK-LABEL: attn_tile.kernel @grad_linear_dstates_states(
 // CHECK-LABEL: attn_tile.kernel @grad_linear_dstates_starts(
 // CHECK: scf.for %[[N:.*]] = {{.*}} iter_args
-// CHECK: arith.subi %{{.*}}, %[[N]]
+// CHECK: %[[SPLIT:.*]] = arith.addi %{{.*}}, %[[N]]
+// CHECK: arith.subi %{{.*}}, %[[SPLIT]]
 // CHECK: vector.contract
 // CHECK-LABEL: attn_tile.kernel @grad_linear_dstates(
 // CHECK-LABEL: attn_tile.kernel @grad_linear_pair_grad(
@@ -74,7 +79,7 @@ func.func @delta(%q: memref<?x2x?x16xbf16>, %v: memref<?x2x?x32xbf16>, %b: memre
 // CHECK: attn_tile.launch @grad_linear_states_starts
 // CHECK: attn_tile.launch @grad_linear_states args
 // CHECK: attn_tile.launch @grad_linear_dstates_states
-// CHECK-NOT: transitions
+// CHECK-NOT: dstates_transitions
 // CHECK: attn_tile.launch @grad_linear_dstates_starts
 // CHECK: attn_tile.launch @grad_linear_dstates args
 // CHECK: attn_tile.launch @grad_linear_pair_grad

@@ -85,9 +85,19 @@ func.func @levels_without_elements(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf
 // -----
 
 func.func @sequences(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
-  // expected-error @below {{'attn.linear_attention' op 'sequences' must have 'whole_chunks', which 'attn-pad-sequences' makes}}
+  // expected-error @below {{'attn.linear_attention' op 'sequences' must not have 'whole_chunks' on a GPU}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q : memref<1x4x?x64xbf16>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>) causal
-      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+      outs(%q : memref<1x4x?x64xbf16>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>)
+      whole_chunks causal schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+  return
+}
+
+// -----
+
+func.func @sequences_on_host(%q: memref<1x4x?x64xf32>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
+  // expected-error @below {{'attn.linear_attention' op 'sequences' must have 'whole_chunks', which 'attn-pad-sequences' makes}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xf32>, memref<1x4x?x64xf32>, memref<1x4x?x64xf32>)
+      outs(%q : memref<1x4x?x64xf32>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>) causal
+      schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>)
   return
 }

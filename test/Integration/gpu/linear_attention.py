@@ -124,7 +124,8 @@ class Variant:
     @property
     def may_spill(self):
         """Whether kernels of pairs have more tiles than registers, where chunks forget much."""
-        return (self.gradient or self.dtype == "f32") and self.beta and self.decay == "element"
+        return ((self.gradient or self.dtype == "f32") and self.decay == "element"
+                and (self.beta or self.sequences))  # fmt: skip
 
     @property
     def is_for_sm_90a(self):
@@ -386,6 +387,9 @@ VARIANTS = [
 
 SHAPES = [(1, 1), (2, 63), (1, 64), (3, 65), (2, 333), (1, 0), (0, 5), (1, 2048)]
 LONG_SHAPES = [(1, 40000)]
+LONG_GRADIENT_SHAPES = [(1, 12000)]
+# The log-decays and betas of long sequences whose first tokens count until the last one: work items split them.
+SLOW_DECAY, SLOW_BETA = -1e-5, 1e-3
 # Batch entries where the number of tokens is static.
 STATIC_BATCHES = [1, 3, 64, 0]
 # With 16 heads of the delta rule, three batch entries do not have narrow tiles.
@@ -907,6 +911,14 @@ def make_cases_of_boundaries(torch, function, variant, runtime):
                partial(run_case, torch, function, variant, 1, number, boundaries=range(number + 1)))  # fmt: skip
 
 
+def make_slow_cases(torch, function, variant, run, shapes):
+    """Long sequences that forget little, of one head, which work items split."""
+    for batch, tokens in shapes if variant.heads == 1 and not variant.tokens else ():
+        value, beta = SLOW_DECAY if variant.decay else None, SLOW_BETA if variant.beta else None
+        yield (f"{variant} {batch}x{tokens} slow",
+               partial(run, torch, function, variant, batch, tokens, value, beta))  # fmt: skip
+
+
 def make_cases(torch, options, variants):
     runtime = ctypes.CDLL(options.runtime)
     for variant in variants:
@@ -923,7 +935,9 @@ def make_cases(torch, options, variants):
                 yield f"{variant} {batch}x{tokens}", partial(run, torch, function, variant, batch, tokens)
             for value in EXTREME if variant.decay else ():
                 yield f"{variant} {value}", partial(run, torch, function, variant, 1, 200, value)
+            yield from make_slow_cases(torch, function, variant, run, LONG_GRADIENT_SHAPES)
             continue
+        yield from make_slow_cases(torch, function, variant, run, LONG_SHAPES)
         shapes = SHAPES + (LONG_SHAPES if variant.heads == 1 else [])
         if variant.tokens:
             shapes = [(batch, variant.tokens) for batch in STATIC_BATCHES]

@@ -14,7 +14,7 @@
 
 #include "attn/Dialect/Attn/Transforms/DecomposeLinearAttention.h"
 #include "FunctionArguments.h"
-#include "SortedSearch.h"
+#include "attn/Analysis/SortedSearch.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Interfaces/DifferentiableOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -9,13 +9,12 @@
 // Kernels of linear attention go through whole chunks of tokens. Packed
 // sequences with states begin with a state of their own, so each gets chunks of
 // its own: rows are copied to tensors with zeros between sequences, and rows of
-// results are copied back. Kernels that compute one token after the other take
-// sequences as they are.
+// results are copied back. Kernels of GPUs take sequences as they are.
 //
 //===----------------------------------------------------------------------===//
 
 #include "FunctionArguments.h"
-#include "SortedSearch.h"
+#include "attn/Analysis/SortedSearch.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -574,52 +573,6 @@ static bool isPlain(LinearAttentionOp op) { return op.isPlain(); }
 
 static bool isPlain(LinearAttentionGradOp /*op*/) { return true; }
 
-/// Emits whether the packed sequences of `op` have at most `most` tokens on
-/// average.
-static Value emitHasFewTokens(ImplicitLocOpBuilder &b, LinearAttentionOp op,
-                              int64_t most) {
-  auto index = [&](int64_t value) -> Value {
-    return arith::ConstantIndexOp::create(b, value);
-  };
-  Value length = b.createOrFold<tensor::DimOp>(op.getQuery(), tokenDim);
-  Value boundaries = b.createOrFold<tensor::DimOp>(op.getSequences(), 0);
-  // One boundary more than sequences; without sequences any number will do.
-  boundaries = b.createOrFold<arith::MaxUIOp>(boundaries, index(1));
-  Value count = b.createOrFold<arith::SubIOp>(boundaries, index(1));
-  Value bound = b.createOrFold<arith::MulIOp>(count, index(most));
-  return b.createOrFold<arith::CmpIOp>(CmpIPredicate::ule, length, bound);
-}
-
-/// Lets `op` stay as it is where its sequences have at most `most` tokens on
-/// average. Returns the operation that is left to pad; null if there is none.
-static LinearAttentionOp keepFewTokens(RewriterBase &rewriter,
-                                       LinearAttentionOp op, int64_t most) {
-  if (op.getScheduleAttr())
-    return op;
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  Value hasFew = emitHasFewTokens(b, op, most);
-  if (std::optional<int64_t> isKept = getConstantIntValue(hasFew))
-    return *isKept ? LinearAttentionOp() : op;
-  LinearAttentionOp padded;
-  auto branch = scf::IfOp::create(
-      b, hasFew,
-      [&](OpBuilder &then, Location loc) {
-        scf::YieldOp::create(then, loc, then.clone(*op)->getResults());
-      },
-      [&](OpBuilder &other, Location loc) {
-        padded = cast<LinearAttentionOp>(other.clone(*op));
-        scf::YieldOp::create(other, loc, padded->getResults());
-      });
-  rewriter.replaceOp(op, branch.getResults());
-  return padded;
-}
-
-static LinearAttentionGradOp keepFewTokens(RewriterBase & /*rewriter*/,
-                                           LinearAttentionGradOp op,
-                                           int64_t /*most*/) {
-  return op;
-}
-
 namespace {
 struct AttnPadSequencesPass
     : attn::impl::AttnPadSequencesPassBase<AttnPadSequencesPass> {
@@ -640,25 +593,13 @@ struct AttnPadSequencesPass
       return failure();
     for (OpTy op : ops) {
       rewriter.setInsertionPoint(op);
-      OpTy padded = recurrentTokens == 0
-                        ? op
-                        : keepFewTokens(rewriter, op, recurrentTokens);
-      numKept += padded != op;
-      if (!padded)
-        continue;
-      rewriter.setInsertionPoint(padded);
-      SequencePadding<OpTy>(rewriter, padded).run();
+      SequencePadding<OpTy>(rewriter, op).run();
       ++numPadded;
     }
     return success();
   }
 
   void runOnOperation() override {
-    if (recurrentTokens < 0) {
-      getOperation()->emitError("recurrent-tokens must be at least 0 (was ")
-          << recurrentTokens.getValue() << ")";
-      return signalPassFailure();
-    }
     IRRewriter rewriter(&getContext());
     if (failed(pad<LinearAttentionOp>(rewriter)) ||
         failed(pad<LinearAttentionGradOp>(rewriter)))

@@ -114,8 +114,8 @@ static std::optional<AheadOp> getAheadLoad(scf::ForOp loop, LoadOp load) {
       cast<VectorType>(load.getResult().getType()).getRank() != 2 ||
       !loop.isDefinedOutsideOfLoop(load.getSource()))
     return std::nullopt;
-  for (Value index : load.getIndices())
-    if (failed(collectSlice(loop, index, ahead.slice)))
+  for (Value operand : load->getOperands())
+    if (failed(collectSlice(loop, operand, ahead.slice)))
       return std::nullopt;
   return ahead;
 }
@@ -138,8 +138,8 @@ static std::optional<AheadOp> getAheadRow(scf::ForOp loop, OpTy load,
   if ((tile && tile.getRank() != 1) || !loop.isDefinedOutsideOfLoop(source) ||
       isStored(loop, source))
     return std::nullopt;
-  for (Value index : load.getIndices())
-    if (failed(collectSlice(loop, index, ahead.slice)))
+  for (Value operand : load->getOperands())
+    if (failed(collectSlice(loop, operand, ahead.slice)))
       return std::nullopt;
   return ahead;
 }

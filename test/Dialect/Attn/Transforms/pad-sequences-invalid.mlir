@@ -1,7 +1,4 @@
 // RUN: attn-opt %s --attn-pad-sequences --split-input-file --verify-diagnostics
-// RUN: not attn-opt %s --split-input-file --attn-pad-sequences=recurrent-tokens=-1 2>&1 | FileCheck %s --check-prefix=OPTION
-
-// OPTION: error: recurrent-tokens must be at least 0 (was -1)
 
 // Nothing checks that the boundaries of a caller are multiples of the chunk.
 !q = tensor<1x4x64x16xf32>

@@ -229,9 +229,9 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
         -> tensor<1x8x?x64xbf16>, tensor<?x8x64x64xf32>
     ```
 
-    Kernels that go through chunks need sequences of `whole_chunks`: their boundaries are
-    multiples of `chunk`. `attn-pad-sequences` copies the rows of others, and refuses
-    `whole_chunks` in its input. The kernel for few tokens takes any sequences.
+    Kernels of GPUs take any sequences. Those of hosts need sequences of `whole_chunks`:
+    their boundaries are multiples of `chunk`. `attn-pad-sequences` copies the rows of
+    others, and refuses `whole_chunks` in its input.
 
     `feature`, `normalizer`, masks, and `sequences` without states need tensors.
     `attn-decompose-linear-attention` writes them as other operations.

@@ -101,10 +101,8 @@ def AttnPadSequencesPass : Attn_Pass<"attn-pad-sequences"> {
     are given no more sequences than there are states. One log-decay a head becomes one a
     token.
 
-    Sequences of at most `recurrent-tokens` tokens on average stay as they are, for
-    kernels that compute one token after the other, as in decoding. Where sizes are
-    dynamic, there is a branch for them. Gradients, and operations with a schedule of
-    their own, have no such branch.
+    Targets whose kernels find the chunks of sequences by themselves, GPUs, do not need
+    this pass.
 
     Operations with a feature map, a normalizer or other masks stay: they need
     `attn-decompose-linear-attention` first. `whole_chunks` in the input is an error,
@@ -135,13 +133,8 @@ def AttnPadSequencesPass : Attn_Pass<"attn-pad-sequences"> {
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::scf::SCFDialect",
                            "::mlir::tensor::TensorDialect"];
-  let options = [
-    Option<"recurrentTokens", "recurrent-tokens", "int64_t", /*default=*/"0",
-           "The largest mean number of tokens of sequences that are not padded">
-  ];
   let statistics = [
-    Statistic<"numPadded", "num-padded", "Number of operations whose sequences were padded">,
-    Statistic<"numKept", "num-kept", "Number of operations that have a form without padding">
+    Statistic<"numPadded", "num-padded", "Number of operations whose sequences were padded">
   ];
 }
 

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ATTN_LIB_DIALECT_ATTN_TRANSFORMS_SORTEDSEARCH_H
-#define ATTN_LIB_DIALECT_ATTN_TRANSFORMS_SORTEDSEARCH_H
+#ifndef ATTN_ANALYSIS_SORTEDSEARCH_H
+#define ATTN_ANALYSIS_SORTEDSEARCH_H
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -26,4 +26,4 @@ Value emitLastAtMost(
 
 } // namespace mlir::attn
 
-#endif // ATTN_LIB_DIALECT_ATTN_TRANSFORMS_SORTEDSEARCH_H
+#endif // ATTN_ANALYSIS_SORTEDSEARCH_H
