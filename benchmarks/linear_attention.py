@@ -18,13 +18,13 @@ be imported. Gradients are those of all inputs but decays of heads, by a call of
 states again in both.
 
 A decode step has one token of each batch entry. It reads and writes the states of 16 heads, in place; fla-core writes
-new ones. A call is one step of several layers, so many that their states exceed the L2 cache.
+new ones. A call is one step of several layers, so many that their states exceed the L2 cache. A copy of the states of
+each layer, by torch, reads and writes as many bytes with as many launches: it is timed in turn with both.
 
 Sequences of one length are also packed in one batch entry ("packed"), with boundaries (fla-core's `cu_seqlens`) and a
 state for each, which is updated in place. Those of one token are a decode step.
 """
 
-import functools
 import importlib
 import math
 import os
@@ -241,8 +241,8 @@ def pack(torch, inputs):
 
 
 def measure_steps(torch, options, function, inputs, kind, is_packed):
-    """Milliseconds by Attn and by fla-core of a step of one token, or of packed sequences, the error of Attn, and the
-    bytes of all states of a layer."""
+    """Milliseconds by Attn and by fla-core of a step of one token, and of a copy of its states, or of packed sequences,
+    the error of Attn, and the bytes of all states of a layer."""
     batch, length, heads, dim = inputs["query"].shape
     size = 4 * batch * heads * dim * dim
     # Longer sequences read much else.
@@ -269,6 +269,9 @@ def measure_steps(torch, options, function, inputs, kind, is_packed):
     else:
         error = check(torch, inputs, out)
     runs = {"attn": run_all}
+    if not is_packed:
+        copies = [torch.empty_like(state) for state in states]
+        runs["copy"] = lambda: [copy.copy_(state) for copy, state in zip(copies, states)]
     form = "fused_recurrent" if length == 1 else "chunk"
     step = import_fla_with_state(kind, form, boundaries) if options.peers != "none" else None
     if step:
@@ -414,17 +417,17 @@ def run_packed(torch, options, rows, artifacts):
 
 def run_decode(torch, options, rows, artifacts):
     """Adds rows of decode steps; gives how many times faster Attn is than fla-core."""
-    ratios, find_copied = [], functools.lru_cache(harness.measure_copy)
+    ratios = []
     for name, heads, batch, dim, kind in make_decode_cases(options):
-        copied = find_copied(torch, options.repeats, LAYER_BYTES) * 1e3
         inputs = make_inputs(torch, batch, 1, heads, dim, kind)
         function = artifacts.load(name)["linear_attention"]
         times, error, size = measure_steps(torch, options, function, inputs, kind, is_packed=False)
         if not error <= MAX_ERROR:
             sys.exit(f"error: {name} of {batch} entries has an error of {error:.2e}")
         line = f"{name:18s} {batch:3d} entries"
+        # States are read and written once.
+        copied = 2 * size / times.pop("copy") / 1e6
         for op, ms in times.items():
-            # States are read and written once.
             rate = 2 * size / ms / 1e6
             own = {"error": error} if op == "attn" else {}
             rows.add(artifacts.commit_of(name), op=op, mode="decode", B=batch, H=heads, S=1, D=dim, decay=kind, ms=ms,

@@ -588,8 +588,8 @@ def linear_table(cases):
             "Causal, bf16, by `benchmarks/linear_attention.py`, batch x length tokens. Milliseconds, and the bytes "
             "of queries, keys, values and outputs, and of their gradients, over the time; in brackets how many times "
             "faster Attn is than fla-core. Decode steps have one token a batch entry, and their bytes are the states, "
-            "read and written once; in brackets relative to the rate of a copy of memory. Packed sequences, number x "
-            "length, have a state each, which counts."
+            "read and written once; in brackets relative to the rate of a copy of the same states. Packed sequences, "
+            "number x length, have a state each, which counts."
         ),
     ]
     for (device, mode, heads), group in group_by(cases.items(), lambda item: item[0][:3]).items():
