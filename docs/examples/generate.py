@@ -14,7 +14,7 @@
 Each step prefills a chunk of one prompt, and decodes one token of each running request. Keys and values are in the
 pages of one cache; a request that finds no free page makes the latest one give up its pages and start again. On a GPU
 the decode step is one CUDA graph for all batches and lengths. With --check, tokens must equal the greedy generation of
-Transformers. The model has random weights; --model takes the folder or name of a Llama instead.
+Transformers, and in 16 bits have logits near the largest ones. The model has random weights; --model takes the folder or name of a Llama instead.
 """
 
 import argparse
@@ -31,6 +31,11 @@ from torch import Tensor
 from torch.nn.functional import rms_norm, silu
 
 import attn.torch
+
+
+# Roundings between a logit and the largest one, at most, of a token in 16 bits. A logit has the roundings of three layers
+# and of itself.
+NEAR_LOGITS = 4.0
 
 
 @dataclasses.dataclass(eq=False)
@@ -107,6 +112,7 @@ class DecodeStep:
             with torch.cuda.graph(self.graph):
                 self._forward()
 
+    @torch.no_grad()
     def _forward(self) -> None:
         self.result = self.llama.forward(self.tokens, self.lengths, self.table)
 
@@ -213,9 +219,31 @@ def make_model(options: argparse.Namespace) -> transformers.LlamaForCausalLM:
     return model.to(options.device, getattr(torch, options.dtype)).eval()
 
 
+@torch.no_grad()
+def find_gap(model: transformers.LlamaForCausalLM, request: Request) -> float:
+    """By how much the logit of a token is below the largest one, at most, for Transformers with the same tokens before
+    it: relative to the largest logit of the position, in roundings of the dtype."""
+    tokens = torch.tensor([request.all_tokens], device=model.device)
+    logits = model(tokens).logits[0, len(request.prompt) - 1 : -1].float()
+    chosen = logits.gather(1, tokens[0, len(request.prompt) :, None])[:, 0]
+    largest = logits.max(1).values
+    return float(((largest - chosen) / logits.abs().max(1).values).max() / torch.finfo(model.dtype).eps)
+
+
 def check(model: transformers.LlamaForCausalLM, requests: List[Request]) -> int:
-    """The number of requests for which Transformers generates other tokens."""
-    wrong = 0
+    """The number of requests for which Transformers generates other tokens. In 16 bits, roundings decide between tokens
+    with about the same logits, and all tokens after them are others: these count if their logits are near the largest
+    ones."""
+    wrong, most = 0, 0.0
+    if model.dtype in (torch.bfloat16, torch.float16):
+        for number, request in enumerate(requests):
+            gap = find_gap(model, request)
+            most = max(most, gap)
+            if gap > NEAR_LOGITS:
+                wrong += 1
+                print(f"request {number}: a token's logit is {gap:.1f} roundings below the largest one")
+        print(f"logits of tokens are at most {most:.1f} roundings below the largest ones")
+        return wrong
     for number, request in enumerate(requests):
         prompt = torch.tensor([request.prompt], device=model.device)
         expected = model.generate(

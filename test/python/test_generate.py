@@ -35,6 +35,15 @@ def test_tokens_are_those_of_transformers(example, monkeypatch, capsys):
     assert int(re.search(r"(\d+) restarts", text)[1]) > 0, "pages must run out"
 
 
+def test_tokens_of_16_bits(example, monkeypatch, capsys):
+    """They have logits near the largest ones; others have not."""
+    assert run(example, monkeypatch, "--check", "--dtype", "bfloat16", "--requests", "5", "--chunk", "10") == 0
+    assert "5 requests equal, 0 differ" in capsys.readouterr().out
+    monkeypatch.setattr(example, "NEAR_LOGITS", -1.0)
+    assert run(example, monkeypatch, "--check", "--dtype", "bfloat16", "--requests", "2") == 1
+    assert "2 differ" in capsys.readouterr().out
+
+
 def test_refusals(example, monkeypatch):
     with pytest.raises(ValueError, match="needs more than the 1 pages of the cache"):
         run(example, monkeypatch, "--pages", "2")

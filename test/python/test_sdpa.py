@@ -15,6 +15,8 @@ torch = pytest.importorskip("torch")
 import attn  # noqa: E402
 from attn import masks  # noqa: E402
 from attn.torch import kernels, ops, sdpa  # noqa: E402
+from torch._dynamo.source import ConstantSource  # noqa: E402
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -227,6 +229,20 @@ def test_compile_keeps_the_operator(backend):
         results.append((loss, model.qkv.weight.grad.clone()))
     for actual, expected in zip(*results):
         torch.testing.assert_close(actual, expected)
+
+
+def test_dropout_that_is_a_symbol():
+    """Functions in graphs of torch.compile may get one: kernels are for its value."""
+    environment = ShapeEnv()
+    source = ConstantSource("dropout_p")
+    symbol = environment.create_unspecified_symbol(0.25, source, dynamic_dim=DimDynamic.DYNAMIC)
+    dropout_p = environment.create_symfloatnode(symbol, hint=0.25, source=source)
+    assert isinstance(dropout_p, torch.SymFloat)
+    query = torch.randn(1, 2, 8, 16)
+    torch.manual_seed(3)
+    out = sdpa(query, query, query, dropout_p=dropout_p)
+    torch.manual_seed(3)
+    assert torch.equal(out, sdpa(query, query, query, dropout_p=0.25))
 
 
 def test_export_keeps_the_operator():

@@ -18,6 +18,12 @@ _MAX_COPIED_BYTES = 1 << 20
 PAGE_SIZES = (16, 32, 64, 128, 256)
 
 
+def specialize(number: Any) -> Any:
+    """A number, for kernels that are compiled for one: ``torch.compile`` may give functions in its graphs a symbol, with
+    which it compiles the graph once more for another number."""
+    return float(number) if isinstance(number, torch.SymFloat) else number
+
+
 def check_arguments(scale: Optional[float], dropout_p: float, /, **tensors: Any) -> None:
     """Refuses arguments that are not tensors with strides, and numbers out of range. In the graphs of ``torch.compile``
     numbers may be unknown, and are not checked."""

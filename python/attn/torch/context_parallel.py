@@ -19,7 +19,7 @@ from attn.compiler import compile, compile_in_background
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask
 from attn.torch import flex
-from attn.torch.checks import check_arguments, check_equal_heads, convert_by_autocast, with_unit_stride
+from attn.torch.checks import check_arguments, check_equal_heads, convert_by_autocast, specialize, with_unit_stride
 from attn.torch.flash_attn import flash_attn_varlen_func
 from attn.torch.kernels import (
     CLAUSES,
@@ -452,6 +452,7 @@ def _attend_sdpa(
     deterministic: bool,
 ) -> Tuple[Tensor, Tensor]:
     """``sdpa`` of the shards of this rank, with checks and conversions of all arguments."""
+    dropout_p = specialize(dropout_p)
     check_arguments(scale, dropout_p, query=query, key=key, value=value)
     _check_cap(soft_cap)
     if dropout_p == 1:

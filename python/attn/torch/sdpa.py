@@ -13,7 +13,14 @@ from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask, causal
-from attn.torch.checks import check_arguments, check_equal_heads, convert_by_autocast, drop_all, with_unit_stride
+from attn.torch.checks import (
+    check_arguments,
+    check_equal_heads,
+    convert_by_autocast,
+    drop_all,
+    specialize,
+    with_unit_stride,
+)
 from attn.torch.evaluate import Pairs, record_pairs
 from attn.torch.kernels import (
     FLOAT8,
@@ -459,6 +466,7 @@ def _attend(
     """``sdpa`` with checks and conversions of all arguments. ``named`` is the named mask, which reads ``captures``.
     ``output`` has the fields of ``Output``. ``call_plans`` keeps the plan for later calls by the name ``call``."""
     masks = {} if attn_mask is None else {"attn_mask": attn_mask}
+    dropout_p = specialize(dropout_p)
     check_arguments(scale, dropout_p, query=query, key=key, value=value, **masks)
     _check_cap(soft_cap)
     reads, given = len(captures), (*captures, *masks.values())
