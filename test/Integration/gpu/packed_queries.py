@@ -6,7 +6,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compares packed queries of sequences in KV caches with attention.py's formula in f64, one sequence at a time.
+"""Compares packed queries with KV caches, by attention.py's formula in f64, one sequence at a time.
 
     packed_queries.py --compile build/bin/attn-compile --artifacts DIR
     packed_queries.py --artifacts DIR --runtime libattn_runtime.so

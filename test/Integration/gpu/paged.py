@@ -6,7 +6,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compares attention with paged KV caches with attention.py's formula in f64, one batch entry at a time.
+"""Compares attention with paged KV caches, by attention.py's formula in f64, one batch entry at a time.
 
     paged.py --compile build/bin/attn-compile --artifacts DIR
     paged.py --artifacts DIR --runtime libattn_runtime.so
