@@ -14,7 +14,8 @@
 Each step prefills a chunk of one prompt, and decodes one token of each running request. Keys and values are in the
 pages of one cache; a request that finds no free page makes the latest one give up its pages and start again. On a GPU
 the decode step is one CUDA graph for all batches and lengths. With --check, tokens must equal the greedy generation of
-Transformers, and in 16 bits have logits near the largest ones. The model has random weights; --model takes the folder or name of a Llama instead.
+Transformers, and in 16 bits have logits near the largest ones. The model has random weights; --model takes the folder
+or name of a Llama instead.
 """
 
 import argparse
@@ -33,8 +34,8 @@ from torch.nn.functional import rms_norm, silu
 import attn.torch
 
 
-# Roundings between a logit and the largest one, at most, of a token in 16 bits. A logit has the roundings of three layers
-# and of itself.
+# Roundings between a logit and the largest one, at most, of a token in 16 bits. A logit has the roundings of three
+# layers and of itself.
 NEAR_LOGITS = 4.0
 
 

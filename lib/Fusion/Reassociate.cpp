@@ -7,7 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Replaces A (X W) by (A X) W, and Q (C W)^T by (Q W^T) C^T, where that takes
-// less time.
+// less time. The values of all heads may be columns of one matmul, of rows that
+// all heads share: latents of keys and values ("DeepSeek-V2: A Strong,
+// Economical, and Efficient Mixture-of-Experts Language Model"), or rows that
+// are keys themselves, as the features of attentive probing are.
 //
 //===----------------------------------------------------------------------===//
 
@@ -132,7 +135,8 @@ struct LatentHeads {
 
 /// Multiplies the queries and the result of one attention by the matrices of
 /// keys and values, so that it attends to their latents. The part of the keys
-/// that all heads share is concatenated to the latent.
+/// that all heads share is concatenated to the latent. If they share all of the
+/// keys, the result alone is multiplied.
 class Absorber : Reassociation {
 public:
   Absorber(RewriterBase &rewriter, AttentionOp op, const Target &target,
@@ -148,8 +152,18 @@ private:
   /// The part of heads as a matmul of a latent, if it is one.
   std::optional<LatentHeads> match(const HeadSources &heads,
                                    const HeadPart &part);
+  /// Finds the matmul of a latent that a part of the keys is; whether there is
+  /// at most one.
+  bool matchKeys(const HeadSources &key);
+  /// Finds the matmul of the values.
+  bool matchValues();
   /// Finds the matmuls, and the part of the keys that all heads share.
   bool matchOperands();
+  /// The latents that are multiplied by matrices.
+  SmallVector<LatentHeads *> getLatents();
+  /// Why query heads cannot have the matrices of their own heads; empty if they
+  /// can.
+  StringRef getObstacleOfHeads();
   /// Why a part that all heads share cannot be concatenated to a latent; empty
   /// if it can.
   StringRef getObstacle(const HeadSources &heads, const HeadPart &part);
@@ -183,10 +197,11 @@ private:
   Value emitQuery(ArrayRef<HeadPart> parts);
   Value emitKey(ArrayRef<HeadPart> parts);
   bool isOfMatmul(const HeadPart &part) {
-    return part.begin == keys.part.begin;
+    return keys.matmul && part.begin == keys.part.begin;
   }
   void eraseViews(ArrayRef<HeadPart> parts);
 
+  /// Keys that all heads share have no matmul.
   LatentHeads keys, values;
   /// Sorted by the head dim.
   SmallVector<HeadPart> keyParts;
@@ -333,9 +348,18 @@ bool Reassociator::run() {
 //===----------------------------------------------------------------------===//
 
 bool Absorber::miss(const Twine &why) {
-  remark::missed(keys.matmul.getLoc(), getRemarkOptions())
-      << ("the matmuls of keys and values stay: " + why).str();
+  StringRef what = keys.matmul ? "the matmuls of keys and values stay: "
+                               : "the matmul of values stays: ";
+  MatmulOp matmul = keys.matmul ? keys.matmul : values.matmul;
+  remark::missed(matmul.getLoc(), getRemarkOptions()) << (what + why).str();
   return false;
+}
+
+SmallVector<LatentHeads *> Absorber::getLatents() {
+  SmallVector<LatentHeads *> latents = {&values};
+  if (keys.matmul)
+    latents.insert(latents.begin(), &keys);
+  return latents;
 }
 
 /// Exchanges the first two dimensions of heads.
@@ -425,20 +449,45 @@ StringRef Absorber::getObstacle(const HeadSources &heads,
   return isSpread ? "the part of keys that all heads share is broadcast" : "";
 }
 
-bool Absorber::matchOperands() {
-  HeadSources key(op.getKey());
+bool Absorber::matchKeys(const HeadSources &key) {
   llvm::append_range(keyParts, key.getParts());
-  std::optional<LatentHeads> matmul;
+  // Keys of one head that heads of values share stay keys, also if they are a
+  // matmul.
+  if (op.getNumKeyHeads() == 1 && op.getNumValueHeads() > 1)
+    return true;
   for (const HeadPart &part : keyParts) {
     std::optional<LatentHeads> latent = match(key, part);
-    if (latent && matmul)
+    if (!latent)
+      continue;
+    if (keys.matmul)
       return false;
-    if (latent)
-      matmul = latent;
+    keys = *latent;
   }
-  if (!matmul)
+  return true;
+}
+
+bool Absorber::matchValues() {
+  HeadSources value(op.getValue());
+  if (value.getParts().size() != 1)
     return false;
-  keys = *matmul;
+  std::optional<LatentHeads> latent = match(value, value.getParts().front());
+  if (latent)
+    values = *latent;
+  return latent.has_value();
+}
+
+bool Absorber::matchOperands() {
+  HeadSources key(op.getKey());
+  if (!matchKeys(key))
+    return false;
+  bool areValuesLatent = matchValues();
+  if (!keys.matmul) {
+    // Most attention has keys by head, or values that are no matmul.
+    if (!areValuesLatent || op.getNumValueHeads() == 1 ||
+        llvm::any_of(keyParts,
+                     [](const HeadPart &part) { return part.isUsedByHead(); }))
+      return false;
+  }
   for (const HeadPart &part : keyParts) {
     if (isOfMatmul(part))
       continue;
@@ -447,20 +496,14 @@ bool Absorber::matchOperands() {
     if (StringRef obstacle = getObstacle(key, part); !obstacle.empty())
       return miss(obstacle);
   }
-  HeadSources value(op.getValue());
-  std::optional<LatentHeads> ofValues;
-  if (value.getParts().size() == 1)
-    ofValues = match(value, value.getParts().front());
-  if (!ofValues)
-    return miss("values are no matmul of a latent that all heads share");
-  values = *ofValues;
-  return true;
+  return areValuesLatent ||
+         miss("values are no matmul of a latent that all heads share");
 }
 
 bool Absorber::isUsedElsewhere() {
   llvm::SmallPtrSet<Operation *, 16> users = {op};
   SmallVector<Operation *> made;
-  for (LatentHeads *latent : {&keys, &values}) {
+  for (LatentHeads *latent : getLatents()) {
     users.insert(latent->part.views.begin(), latent->part.views.end());
     llvm::append_range(made, latent->part.views);
     made.push_back(latent->matmul);
@@ -578,8 +621,8 @@ Value Absorber::emitShared(const HeadPart &part) {
   MLIRContext *context = rewriter.getContext();
   Value source = part.source;
   int64_t headDim = part.end - part.begin;
-  SmallVector<OpFoldResult> sizes = {keys.batch, rewriter.getIndexAttr(1),
-                                     keys.positions,
+  SmallVector<OpFoldResult> sizes = {values.batch, rewriter.getIndexAttr(1),
+                                     values.positions,
                                      rewriter.getIndexAttr(headDim)};
   SmallVector<std::optional<HeadCoordinate>> coordinates;
   SmallVector<AffineExpr> read;
@@ -631,7 +674,7 @@ Value Absorber::emitWeights(LatentHeads &latent) {
   if (latent.isBatchOfHeads)
     return emitSlice(rewriter, loc, weights, dim, latent.column, headDim);
   // Columns of whole heads, then the head dim of each.
-  int64_t heads = op.getNumKeyHeads();
+  int64_t heads = op.getNumQueryHeads();
   int64_t columns = heads * latent.stride;
   int64_t begin =
       std::min(latent.column, getDimSize(weights, dim - 1) - columns);
@@ -733,14 +776,14 @@ Value Absorber::emitKey(ArrayRef<HeadPart> parts) {
 }
 
 bool Absorber::doKeysBeginWithValues() {
-  return keyParts.size() > 1 && isOfMatmul(keyParts.front()) &&
+  return keys.matmul && keyParts.size() > 1 && isOfMatmul(keyParts.front()) &&
          keys.matmul.getLhs() == values.matmul.getLhs();
 }
 
 double Absorber::getSecondsBefore() {
-  double result = getSeconds(keys.matmul) + getSeconds(op);
-  if (values.matmul != keys.matmul)
-    result += getSeconds(values.matmul);
+  double result = getSeconds(values.matmul) + getSeconds(op);
+  if (keys.matmul && keys.matmul != values.matmul)
+    result += getSeconds(keys.matmul);
   // A concatenation of keys is a pass over memory.
   llvm::SetVector<Operation *> views;
   for (const HeadPart &part : keyParts)
@@ -756,8 +799,8 @@ void Absorber::eraseViews(ArrayRef<HeadPart> parts) {
   llvm::SetVector<Operation *> views;
   for (const HeadPart &part : parts)
     views.insert(part.views.begin(), part.views.end());
-  views.insert(keys.matmul);
-  views.insert(values.matmul);
+  for (LatentHeads *latent : getLatents())
+    views.insert(latent->matmul);
   for (bool hasErased = true; hasErased;) {
     hasErased = false;
     for (Operation *view : llvm::to_vector(views)) {
@@ -770,18 +813,27 @@ void Absorber::eraseViews(ArrayRef<HeadPart> parts) {
   }
 }
 
+StringRef Absorber::getObstacleOfHeads() {
+  if (keys.matmul && op.getNumQueryHeads() != op.getNumKeyHeads())
+    return "query heads share keys, whose weights differ";
+  if (op.getHeadMap())
+    return "query heads are mapped to others, whose weights differ";
+  if (op.getNumQueryHeads() != op.getNumValueHeads())
+    return "query heads share values, whose weights differ";
+  return "";
+}
+
 bool Absorber::matches() {
   if (op.isBufferized() || !matchOperands())
     return false;
-  for (LatentHeads *latent : {&keys, &values})
+  for (LatentHeads *latent : getLatents())
     if (StringRef obstacle = getObstacle(*latent); !obstacle.empty())
       return miss(obstacle);
   if (isUsedElsewhere())
-    return miss("the result of one of them is used elsewhere, too");
-  if (op.getHeadMap() || op.getNumQueryHeads() != op.getNumKeyHeads())
-    return miss("query heads share keys, whose weights differ");
-  if (op.getNumQueryHeads() != op.getNumValueHeads())
-    return miss("query heads share values, whose weights differ");
+    return miss(keys.matmul ? "the result of one of them is used elsewhere, too"
+                            : "its result is used elsewhere, too");
+  if (StringRef obstacle = getObstacleOfHeads(); !obstacle.empty())
+    return miss(obstacle);
   if (op.readsKeyLengths() || !op.getQueryRegion().empty() ||
       !op.getEpilogue().empty())
     return miss("attention has lengths, a query region or an epilogue");
@@ -842,10 +894,12 @@ bool Absorber::run() {
     created.push_back(next);
     after += getSeconds(next);
   }
-  std::string times = llvm::formatv("it takes {0:f1} us with them, and {1:f1} "
-                                    "us with matmuls of queries and results",
-                                    1e6 * before, 1e6 * after)
-                          .str();
+  std::string times =
+      llvm::formatv("it takes {0:f1} us with {2}, and {1:f1} us with {3}",
+                    1e6 * before, 1e6 * after, keys.matmul ? "them" : "it",
+                    keys.matmul ? "matmuls of queries and results"
+                                : "a matmul of results")
+          .str();
   bool isPossible = fits(attention);
   if (!isPossible || after >= before) {
     for (Operation *erased : llvm::reverse(created))
@@ -853,7 +907,10 @@ bool Absorber::run() {
     return miss(isPossible ? times : "a latent has too many columns");
   }
   remark::passed(op.getLoc(), getRemarkOptions())
-      << "attention is to the latents of keys and values: " + times;
+      << (keys.matmul ? "attention is to the latents of keys and values: "
+                      : "attention is to the rows that values are a matmul "
+                        "of: ") +
+             times;
   SmallVector<Value> results = {result};
   llvm::append_range(results, attention->getResults().drop_front());
   rewriter.replaceOp(op, results);

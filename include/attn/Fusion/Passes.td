@@ -136,6 +136,21 @@ def AttnReassociatePass : Attn_Pass<"attn-reassociate"> {
     %k = tensor.concat dim(3) %n, %shared
         : (tensor<4x16x8192x128xbf16>, tensor<4x16x8192x64xbf16>) -> tensor<4x16x8192x192xbf16>
     ```
+
+    If all heads share all of the keys, the queries stay, and the output alone is
+    multiplied. So attentive probing, whose learned queries attend to rows `X` that are
+    keys of one head, or of all heads by a broadcast, with the heads of `X W` as values,
+    attends to `X` as keys and values of one head. On GPUs `X` may be as wide as the
+    widest head dim.
+
+    ```mlir
+    %0 = attn.matmul ins(%x, %w : tensor<256x196x384xbf16>, tensor<384x384xbf16>)
+        outs(%e : tensor<256x196x384xbf16>) -> tensor<256x196x384xbf16>
+    %1 = tensor.expand_shape %0 [[0], [1], [2, 3]] output_shape [256, 196, 32, 12] : ...
+    %v = linalg.transpose ins(%1 : ...) outs(%f : ...) permutation = [0, 2, 1, 3]
+    %k = tensor.expand_shape %x [[0, 1], [2], [3]] output_shape [256, 1, 196, 384] : ...
+    %o = attn.attention ins(%q, %k, %v : tensor<256x32x1x384xbf16>, tensor<256x1x196x384xbf16>, ...)
+    ```
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",

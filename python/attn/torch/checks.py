@@ -19,8 +19,8 @@ PAGE_SIZES = (16, 32, 64, 128, 256)
 
 
 def specialize(number: Any) -> Any:
-    """A number, for kernels that are compiled for one: ``torch.compile`` may give functions in its graphs a symbol, with
-    which it compiles the graph once more for another number."""
+    """A number, for kernels that are compiled for one. ``torch.compile`` may give functions in its graphs a symbol: it
+    compiles the graph once more for another number then."""
     return float(number) if isinstance(number, torch.SymFloat) else number
 
 

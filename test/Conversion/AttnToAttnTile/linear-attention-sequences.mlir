@@ -44,7 +44,8 @@
 // The last split, which has the last state, is not among the ones whose states are computed alone.
 
 // CHECK-LABEL: attn_tile.kernel @sequences_linear_attention_states(
-// CHECK-SAME: %[[K:[a-z0-9]+]]: memref<1x4x?x64xbf16>, %[[C:[a-z0-9]+]]: memref<?xi32, strided<[1]>>, %[[STATES:[a-z0-9]+]]: memref<?x?x4x64x64xf32>, %[[COUNT:[a-z0-9]+]]: index, %[[CHUNKS:[a-z0-9]+]]: index)
+// CHECK-SAME: %[[K:[a-z0-9]+]]: memref<1x4x?x64xbf16>, %[[C:[a-z0-9]+]]: memref<?xi32, strided<[1]>>,
+// CHECK-SAME: %[[STATES:[a-z0-9]+]]: memref<?x?x4x64x64xf32>, %[[COUNT:[a-z0-9]+]]: index, %[[CHUNKS:[a-z0-9]+]]: index)
 // CHECK: %[[SPLITS:.*]] = arith.subi %[[COUNT]], %c1
 // CHECK: %[[SEQUENCES:.*]] = arith.subi %{{.*}}, %c1
 // CHECK: scf.forall (%[[N:.*]], %[[H:.*]], %[[SPLIT:.*]]) in (%[[SEQUENCES]], 4, %[[SPLITS]]) {

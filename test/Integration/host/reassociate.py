@@ -49,6 +49,8 @@ class Variant:
     #: One matmul of keys and values, which is sliced: "joined": like "heads"; "concat": like "stored", with columns
     #: that all heads share, concatenated; "cache": these and the latent in one tensor; "insert": like "rows", all keys
     #: before all values, with shared columns in front.
+    #: Attentive probing, whose keys are the latent itself, and whose values are stored: "shared": of one head; "spread":
+    #: broadcast to all heads.
     form: str
     dtype: str = "f32"
     batch: int = 2
@@ -65,8 +67,16 @@ class Variant:
         return self.form in ("concat", "cache", "insert")
 
     @property
+    def is_probing(self):
+        return self.form in ("shared", "spread")
+
+    @property
+    def key_heads(self):
+        return 1 if self.form == "shared" else self.heads
+
+    @property
     def qk_head_dim(self):
-        return D + DR if self.is_shared else D
+        return R if self.is_probing else D + DR if self.is_shared else D
 
     def arguments(self):
         """Names, shapes and types, the outputs last."""
@@ -80,6 +90,8 @@ class Variant:
         elif self.form in weights:
             inputs += [("c", latent), ("w", weights[self.form])]
             inputs += [("kr", (b, 1, sk, DR) if self.form == "concat" else (b, sk, DR))] * self.is_shared
+        elif self.is_probing:
+            inputs += [("c", latent), ("wv", (h * DV, R))]
         elif self.form == "values":
             inputs += [("k", (b, h, sk, D)), ("c", (b * h, sk, R)), ("wv", (R, DV))]
         else:
@@ -186,6 +198,24 @@ class Variant:
   %v = linalg.transpose ins(%u : {tensor((b, sk, h, DV), t)}) outs(%v0 : {values}) permutation = [0, 2, 1, 3]
 """
 
+    def shared_keys(self):
+        """Lines that make the latent keys of one head, or of all heads."""
+        b, h, sk, t = self.batch, self.heads, self.keys, self.dtype
+        one, all_heads = (tensor((b, heads, sk, R), t) for heads in (1, h))
+        name = "k" if self.form == "shared" else "one"
+        lines = f"""
+  %{name} = tensor.expand_shape %c [[0, 1], [2], [3]] output_shape [{b}, 1, {sk}, {R}] : {tensor((b, sk, R), t)} into {one}"""
+        if self.form == "shared":
+            return lines
+        return lines + f"""
+  %k0 = tensor.empty() : {all_heads}
+  %k = linalg.generic {{indexing_maps = [affine_map<(b, h, s, d) -> (b, 0, s, d)>, affine_map<(b, h, s, d) -> (b, h, s, d)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%one : {one}) outs(%k0 : {all_heads}) {{
+  ^bb0(%x: {t}, %y: {t}):
+    linalg.yield %x : {t}
+  }} -> {all_heads}"""
+
     def module(self):
         b, h, sk, t = self.batch, self.heads, self.keys, self.dtype
         types = {name: tensor(shape, dtype) for name, shape, dtype in self.arguments()}
@@ -193,14 +223,15 @@ class Variant:
         if "w" in types:
             products = self.joined()
         else:
-            products = "" if self.form == "values" else self.product("k", "wk", D)
+            products = self.shared_keys() if self.is_probing else ""
+            products += "" if self.is_probing or self.form == "values" else self.product("k", "wk", D)
             products += self.product("v", "wv", DV)
         # The score depends on the head, so that heads must not be mixed up.
         return f"""func.func @f({inputs}) -> ({types['out']}, {types['lse']}) {{
   %zero = arith.constant 0.0 : {t}{products}
   %e = tensor.empty() : {types['out']}
   %l = tensor.empty() : {types['lse']}
-  %a:2 = attn.attention ins(%q, %k, %v : {types['q']}, {tensor((b, h, sk, self.qk_head_dim), t)}, {tensor((b, h, sk, DV), t)})
+  %a:2 = attn.attention ins(%q, %k, %v : {types['q']}, {tensor((b, self.key_heads, sk, self.qk_head_dim), t)}, {tensor((b, h, sk, DV), t)})
       outs(%e, %l : {types['out']}, {types['lse']}) sinks(%sinks : {types['sinks']}) mask(#attn.causal)
       score_mod {{
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
@@ -222,7 +253,7 @@ class Variant:
                 return np.einsum("bhsr,rd->bhsd", c.reshape(b, h, sk, R), w)
             if self.form == "heads":
                 return np.einsum("sr,hrd->hsd", c, w)[None]
-            w = w.T if self.form == "stored" else w
+            w = w.T if self.form == "stored" or self.is_probing else w
             return (c.reshape(b, sk, R) @ w).reshape(b, sk, h, -1).transpose(0, 2, 1, 3)
 
         if "w" in x:
@@ -240,7 +271,7 @@ class Variant:
                 k, v = (part.reshape(b, sk, h, -1).transpose(0, 2, 1, 3) for part in (k, v))
                 k = np.concatenate([np.broadcast_to(shared[:, None], (b, h, sk, DR)), k], -1)
         else:
-            k = x["k"] if self.form == "values" else multiply(x["c"], x["wk"])
+            k = x["c"][:, None] if self.is_probing else x["k"] if self.form == "values" else multiply(x["c"], x["wk"])
             v = multiply(x["c"], x["wv"])
         channels = self.qk_head_dim
         sink = x["sinks"][:, None, None]
@@ -271,7 +302,12 @@ VARIANTS = [
     Variant("cache", "bf16", batch=1, queries=1),
     Variant("insert"),
     Variant("insert", "f16", batch=1, queries=1),
+    Variant("shared", queries=1),
+    Variant("shared", "bf16", queries=2),
+    Variant("spread", queries=1),
+    Variant("spread", "f16", batch=1, queries=2),
     # As many queries as keys: the matmuls stay.
+    Variant("shared", queries=200, keys=200, moves=False),
     Variant("stored", queries=200, keys=200, moves=False),
     Variant("concat", queries=200, keys=200, moves=False),
 ]
@@ -288,7 +324,7 @@ def has_moved(variant, path):
     done = subprocess.run(["attn-compile", path, "--target=host", "--stop-after=schedule", "--emit=mlir", "-o", "-"],
                           check=True, capture_output=True, text=True)
     (types,) = re.findall(r"= attn\.attention ins\([^:]*: tensor<[^>]*>, tensor<([^>]*)>, tensor<([^>]*)>", done.stdout)
-    channels = D if variant.form == "values" else R + variant.qk_head_dim - D
+    channels = D if variant.form == "values" else R if variant.is_probing else R + variant.qk_head_dim - D
     return [kind.split("x")[3] for kind in types] == [str(channels), str(R)]
 
 
