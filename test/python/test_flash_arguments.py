@@ -156,38 +156,16 @@ def test_scales_of_packed_queries(is_paged):
         torch.testing.assert_close(out[rows].double(), exact, rtol=4e-3, atol=4e-3)
 
 
-@pytest.mark.parametrize("first", [[0, 49, 50, 70], [0, -1, 2, 3]])
-def test_positions_without_angles(first):
-    """Nothing is written into a cache."""
+def test_positions_without_angles():
+    """Of tables on any device, they give no numbers."""
     cache = Cache()
-    before = [tensor.clone() for tensor in cache.dense]
-    angles, new = torch.ones(50, 4), make(len(LENGTHS), 1, HKV, D)
-    message = rf"rotary_seqlens gives new keys positions from {min(first)} to {max(first)}, and rotary_cos has rows for"
-    with pytest.raises(attn.AttnError, match=message):
-        flash_attn_with_kvcache(
-            make(len(LENGTHS), 1, H, D), *cache.dense, new, new, angles, angles, cache_seqlens=ints(LENGTHS),
-            rotary_seqlens=ints(first),
-        )  # fmt: skip
-    for old, tensor in zip(before, cache.dense):
-        torch.testing.assert_close(old, tensor, rtol=0, atol=0, equal_nan=True)
-
-
-def test_positions_without_angles_in_a_graph():
-    """A compiled graph cannot look at positions: kernels report entries that would get new keys without angles."""
-    cache = Cache()
-    before = [tensor.clone() for tensor in cache.dense]
-    angles, new = torch.ones(50, 4), make(len(LENGTHS), 1, HKV, D)
-
-    @torch.compile(backend="aot_eager", fullgraph=True)
-    def step(q, first):
-        return flash_attn_with_kvcache(
-            q, *cache.dense, new, new, angles, angles, cache_seqlens=ints(LENGTHS), rotary_seqlens=first,
-        )  # fmt: skip
-
-    with pytest.raises(attn.AttnError, match="a number of keys that is negative or more than its cache has room for"):
-        step(make(len(LENGTHS), 1, H, D), ints([0, 49, 50, 70]))
-    for old, tensor in zip(before, cache.dense):
-        torch.testing.assert_close(old[2:], tensor[2:], rtol=0, atol=0, equal_nan=True)
+    angles = torch.ones(50, 4)
+    new = make(len(LENGTHS), 1, HKV, D)
+    out = flash_attn_with_kvcache(
+        make(len(LENGTHS), 1, H, D), *cache.dense, new, new, angles, angles, cache_seqlens=ints(LENGTHS),
+        rotary_seqlens=ints([0, 49, 50, 70]),
+    )  # fmt: skip
+    assert out.isnan().all((1, 2, 3)).tolist() == [False, False, True, True]
 
 
 @pytest.mark.parametrize("queries", [1, 3])
@@ -201,22 +179,6 @@ def test_sinks_and_chunks_of_a_cache(queries):
             keys = (x[entry, :length] for x in cache.dense)
             exact, _ = attend(q[entry], *keys, Options(**options), sinks=SINKS)
             torch.testing.assert_close(out[entry].double(), exact, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["k_descale", "v_descale"])
-@pytest.mark.parametrize("form", ["cache", "packed queries", "new keys"])
-def test_scales_without_gradients(name, form):
-    """All forms of a cache say the same."""
-    cache = Cache()
-    narrow = [x.to(torch.float8_e4m3fn) for x in cache.dense]
-    q, new = make(len(LENGTHS), 1, H, D).half(), make(len(LENGTHS), 1, HKV, D).half()
-    more = {"cache": {}, "packed queries": {"cu_seqlens_q": BOUNDS}, "new keys": {"k": new, "v": new}}[form]
-    q = make(BOUNDS[-1], H, D).half() if "cu_seqlens_q" in more else q
-    scale = torch.ones(len(LENGTHS), HKV, requires_grad=True)
-    with pytest.raises(attn.UnsupportedError, match=f"{name} requires a gradient, which scales do not have; call"):
-        flash_attn_with_kvcache(q, *narrow, cache_seqlens=ints(LENGTHS), **more, **{name: scale})
-    with torch.no_grad():
-        flash_attn_with_kvcache(q, *narrow, cache_seqlens=ints(LENGTHS), **more, **{name: scale})
 
 
 def test_gradient_of_sinks():
@@ -314,7 +276,7 @@ REFUSALS = [
     (dict(cu_seqlens_k_new=ints([0])), "cu_seqlens_k_new is given; pass as many new keys of each entry"),
     (dict(page_table=TABLE, block_table=TABLE), "page_table and block_table are two names of one argument"),
     (dict(cu_seqlens_q=BOUNDS), "q has 4 dimensions, expected 3 with cu_seqlens_q"),
-    (dict(q=Q[0], cu_seqlens_q=BOUNDS.long()), "cu_seqlens_q has the dtype torch.int64, expected torch.int32"),
+    (dict(q=Q[0], cu_seqlens_q=BOUNDS.long()), "cu_seqlens_q is torch.int64 of 1 dimensions, expected torch.int32"),
     (dict(q=Q[0], cu_seqlens_q=[0]), "cu_seqlens_q is a list; pass a tensor of torch.int32"),
     (dict(attention_chunk=-1), "attention_chunk is -1, expected a number of positions"),
     (dict(s_aux=SINKS[:2]), r"s_aux has the shape \(2,\), expected \(4,\)"),
@@ -341,10 +303,10 @@ REFUSALS = [
     (dict(cache_seqlens=1, k=NEW_KEYS, v=NEW_KEYS, rotary_cos=torch.ones(9, 12), rotary_sin=torch.ones(9, 12),
           rotary_seqlens=ints(LENGTHS)), r"rotary_cos has the shape \(9, 12\), expected positions and from 1 to 8 columns"),
     (dict(q=Q[:, 0], cache_seqlens=ints([1] * 3), k=NEW_KEYS, v=NEW_KEYS, rotary_cos=torch.ones(9, 4),
-          rotary_sin=torch.ones(9, 4), cu_seqlens_q=BOUNDS), r"cache_seqlens has the shape \(3,\), expected"),
+          rotary_sin=torch.ones(9, 4), cu_seqlens_q=BOUNDS), r"cache_seqlens is torch.int32 of the shape \(3,\), expected"),
     (dict(q=Q[:, 0], cache_seqlens=ints([1] * 3), cu_seqlens_q=BOUNDS), r"cu_seqlens_q has the shape \(5,\), expected \(4"),
     (dict(cache_seqlens=1, k=NEW_KEYS, v=NEW_KEYS, rotary_cos=torch.ones(9, 4), rotary_sin=torch.ones(9, 4),
-          rotary_seqlens=ints([1])), r"rotary_seqlens has the shape \(1,\), expected \(4,\)"),
+          rotary_seqlens=ints([1])), r"rotary_seqlens is torch.int32 of the shape \(1,\), expected torch.int32 of \(4,\)"),
 ]  # fmt: skip
 
 
@@ -355,7 +317,7 @@ def test_refusals(change, message):
 
 
 VARLEN_REFUSALS = [
-    (dict(seqused_k=ints([1] * 3), alibi_slopes=SLOPES), r"seqused_k has the shape \(3,\), expected"),
+    (dict(seqused_k=ints([1] * 3), alibi_slopes=SLOPES), r"seqused_k is torch.int32 of the shape \(3,\), expected"),
     (dict(qv=Q[0]), "qv is given"),
     (dict(seqused_q=ints([1])), "seqused_q is given with cu_seqlens_q"),
     (dict(cu_seqlens_k=BOUNDS, seqused_k=ints([1])), "seqused_k is given with cu_seqlens_k and without block_table"),

@@ -44,13 +44,6 @@ def check_descale(name: str, descale: Tensor, tensor: Tensor, batch: int, heads:
     return descale.expand(batch, heads).contiguous()
 
 
-def refuse_gradients_of_scales(descales: Sequence[Optional[Tensor]]) -> None:
-    """Refuses scales of query, key and value that require gradients."""
-    for name, scale in zip(NAMES, descales):
-        if isinstance(scale, Tensor) and scale.requires_grad and torch.is_grad_enabled():
-            raise UnsupportedError(f"{name} requires a gradient, which scales do not have; call .detach() on it")
-
-
 def _write_scales(captures: Sequence[Tuple[int, str]], value: str, group: int, result: str) -> str:
     """Operations that multiply a value by the scales of its batch entry and head of ``group`` query heads: captures
     with some numbers and types."""

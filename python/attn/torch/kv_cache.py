@@ -13,16 +13,8 @@ from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask
 from attn.torch import cache_append
 from attn.torch.alibi import check_slopes, write_score_mod
-from attn.torch.checks import (
-    PAGE_SIZES,
-    check_arguments,
-    check_integers,
-    check_pages,
-    drop_all,
-    refuse_gradients,
-    with_unit_stride,
-)
-from attn.torch.descale import check_descale, descale, refuse_gradients_of_scales
+from attn.torch.checks import PAGE_SIZES, check_arguments, check_pages, drop_all, refuse_gradients, with_unit_stride
+from attn.torch.descale import check_descale, descale
 from attn.torch.flash_arguments import check_entries, find_sinks, refuse_qv
 from attn.torch.kernels import FLOAT8, Kind, has_values_in_keys, read_mask
 from attn.torch.ops import attend
@@ -137,7 +129,6 @@ def flash_attn_with_kvcache(
     cache = KVCache(k_cache, v_cache, cache_seqlens, block_table).select(cache_batch_idx).fill_lengths(q, batch, k)
     if k is not None and v is not None:
         is_local = causal or window_size[0] != -1 or window_size[1] != -1 or attention_chunk != 0
-        refuse_gradients_of_scales((None, k_descale, v_descale))
         scales = _find_scales(cache, k, k_descale, v_descale)
         tables = {"rotary_cos": rotary_cos, "rotary_sin": rotary_sin}
         refuse_gradients(**{name: table for name, table in tables.items() if isinstance(table, Tensor)})
@@ -298,33 +289,23 @@ class _Rotary(NamedTuple):
         firsts = first.index_select(0, entries)
         return firsts + rows - self.bounds.index_select(0, entries) if self.is_local else firsts
 
-    def is_missing(self, positions: Tensor) -> Tensor:
-        """Whether tables have no row for positions."""
-        assert self.cos is not None
-        return (positions < 0) | (positions >= self.cos.shape[0])
-
-    def refuse_missing(self, lengths: Tensor, positions: Tensor) -> Tensor:
-        """Lengths with which a cache takes no new keys where tables have no row for one of their positions, ``[batch,
-        new keys]``. On the host, an error."""
-        is_missing = self.is_missing(positions).any(1)
-        if not lengths.is_cuda and not torch.compiler.is_compiling() and bool(is_missing.any()):
-            assert self.cos is not None
-            raise AttnError(
-                f"rotary_seqlens gives new keys positions from {int(positions.min())} to {int(positions.max())}, and "
-                f"rotary_cos has rows for positions from 0 to {self.cos.shape[0] - 1}"
-            )
-        # Kernels report a negative length, and write nothing.
-        return lengths.masked_fill(is_missing, -1)
-
     def rotate(self, rows: Tensor, positions: Tensor) -> Tensor:
         """Rows ``[..., heads, head dim]`` rotated by their positions ``[...]``, NaN where tables have no row."""
         assert self.cos is not None and self.sin is not None
         inside = positions.clamp(0, max(self.cos.shape[0] - 1, 0)).long()
-        is_missing = self.is_missing(positions)[..., None, None]
+        is_missing = (inside != positions)[..., None, None]
         cos, sin = (table[inside].unsqueeze(-2).masked_fill(is_missing, math.nan) for table in (self.cos, self.sin))
         if rows.dtype != torch.float64:
             cos, sin = cos.float(), sin.float()
         return cache_append.rotate_pairs(rows, cos, sin, self.is_interleaved)
+
+
+def _check_seqlens(name: str, tensor: Tensor, batch: int) -> None:
+    if not isinstance(tensor, Tensor) or tensor.dtype != torch.int32 or tuple(tensor.shape) != (batch,):
+        kind = type(tensor).__name__
+        if isinstance(tensor, Tensor):
+            kind = f"{tensor.dtype} of the shape {tuple(tensor.shape)}"
+        raise AttnError(f"{name} is {kind}, expected torch.int32 of ({batch},)")
 
 
 def _append(
@@ -340,20 +321,18 @@ def _append(
         raise AttnError("cache_seqlens is None, and k needs it: the number of keys that the cache has before")
     batch = q.shape[0] if rotary.bounds is None else rotary.bounds.shape[0] - 1
     if rotary.seqlens is not None:
-        check_integers("rotary_seqlens", rotary.seqlens, batch)
+        _check_seqlens("rotary_seqlens", rotary.seqlens, batch)
         if rotary.cos is None:
             raise AttnError("rotary_seqlens is given without rotary_cos and rotary_sin")
-    cos, sin, lengths = rotary.cos, rotary.sin, cache.lengths
+    cos, sin = rotary.cos, rotary.sin
     cache_append.check_tables(cos, sin, k.shape[3])
     if rotary.uses_torch:
-        check_integers("cache_seqlens", cache.lengths, batch)
+        _check_seqlens("cache_seqlens", cache.lengths, batch)
         first = cache.lengths if rotary.seqlens is None else rotary.seqlens
         q = rotary.rotate(q, rotary.find_positions(first, q))
         if rotary.seqlens is not None:
             steps = torch.arange(k.shape[1], dtype=torch.int32, device=k.device)
-            positions = first[:, None] + steps
-            lengths = rotary.refuse_missing(lengths, positions)
-            k = rotary.rotate(k, positions)
+            k = rotary.rotate(k, first[:, None] + steps)
             cos = sin = None
     rotates_queries = cos is not None and not rotary.uses_torch
     key, value = (with_unit_stride(tensor, name).transpose(1, 2) for tensor, name in ((k, "k"), (v, "v")))
@@ -361,7 +340,7 @@ def _append(
     keys, values = cache.keys.transpose(1, 2), cache.values.transpose(1, 2)
     rotated, lengths = cache_append.cache_append(
         cache_append.Arguments(
-            key, value, keys, values, lengths, cache.table, cos, sin, query, rotary.is_interleaved,
+            key, value, keys, values, cache.lengths, cache.table, cos, sin, query, rotary.is_interleaved,
             not rotary.is_local, *scales,
         )
     )  # fmt: skip
@@ -385,7 +364,6 @@ def attend_to_cache(
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Attention of queries ``[batch, queries, heads, head dim]``, or of packed ones ``[positions, heads, head dim]``
     with boundaries. ``further`` is a mask beside ``mask``."""
-    refuse_gradients_of_scales(descales)
     clause, operands = find_sinks(sinks, q.shape[-2])
     refuse_gradients(**({} if sinks is None else {"s_aux": sinks}))
     clauses = [clause] if clause else []
@@ -447,13 +425,13 @@ def _add_regions(
         lengths = cache.lengths
         if not isinstance(lengths, Tensor):
             lengths = torch.full((batch,), cache.keys.shape[1], dtype=torch.int32, device=q.device)
-        check_integers("cache_seqlens" if cache.name == "k_cache" else "seqused_k", lengths, batch)
+        _check_seqlens("cache_seqlens" if cache.name == "k_cache" else "seqused_k", lengths, batch)
         shift = lengths - (q.shape[1] if bounds is None else bounds.diff())
         captures += [alibi_slopes, shift]
     score = write_score_mod(softcap, alibi_slopes, shift)
     keep = ""
     if leftpad is not None:
-        check_integers("cache_leftpad", leftpad, batch)
+        _check_seqlens("cache_leftpad", leftpad, batch)
         keep = _write_leftpad(leftpad, len(captures))
         captures.append(leftpad)
     return kind._replace(score_mod=score, mask_mod=keep), captures

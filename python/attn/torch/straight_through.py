@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.descale import descale, refuse_gradients_of_scales
+from attn.torch.descale import NAMES, descale
 from attn.torch.kernels import FLOAT8, Kind, Mode, _readable
 from attn.torch.ops import (
     attend,
@@ -213,7 +213,9 @@ def _find_sources(given: Any, tensors: Sequence[Tensor]) -> Sources:
 def _refuse_own_gradients(tensors: Sequence[Tensor], descales: Sequence[Optional[Tensor]]) -> None:
     """Refuses tensors of 8 bits, and scales, that require gradients."""
     refuse_float8_gradients(*tensors)
-    refuse_gradients_of_scales(descales)
+    for name, scale in zip(NAMES, descales):
+        if isinstance(scale, Tensor) and scale.requires_grad and torch.is_grad_enabled():
+            raise UnsupportedError(f"{name} requires a gradient, which scales do not have; call .detach() on it")
 
 
 def attend_scaled(
