@@ -129,6 +129,14 @@ def test_suites_record_their_results(project, tmp_path, monkeypatch):
     assert len(results.read_text().splitlines()) == 2
 
 
+@pytest.mark.parametrize("name", ["attention", "attention_grad", "packed_queries", "paged", "sequences", "sequences_grad"])
+def test_subjects_fit_into_tables(name):
+    pytest.importorskip("numpy")
+    device_suite = load("device_suite")
+    with import_gpu_suite(name) as suite:
+        report.make_table([row(suite=f"{name}.py", of=device_suite.find_subject(suite), passed=1000, failed=10)])
+
+
 def test_cases_have_artifacts():
     """Cases for sanitizers name variants, and other targets have no cases of schedules that are given."""
     pytest.importorskip("numpy")

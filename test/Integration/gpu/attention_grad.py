@@ -32,6 +32,9 @@ from device_suite import choose_variants, compile_artifact, load, make_parser, r
 from data_masks import DATA_MASKS
 from dropout_reference import Dropout, packed_mask
 
+#: What the rows of --record say that was tested.
+SUBJECT = "gradients of attention"
+
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
 
 # Name to attribute, and the window it stands for: left, right, aligned top left.

@@ -103,6 +103,12 @@ def load(options, name, function):
     return Artifact(os.path.join(options.artifacts, name + ".so"), options.runtime)[function]
 
 
+def find_subject(suite):
+    """What a suite tests, in a table's words: its `SUBJECT`, or the first line of its text."""
+    subject = getattr(suite, "SUBJECT", None) or (suite.__doc__ or "all cases").strip().splitlines()[0]
+    return subject.rstrip(".")
+
+
 def record(options, passed, failed, part=False, device=None):
     """Appends a row of the result to the file of --record, if there is one; report.py defines its form. With --tool,
     `failed` is the number of reports."""
@@ -114,8 +120,7 @@ def record(options, passed, failed, part=False, device=None):
         import torch
 
         device = torch.cuda.get_device_name()
-    subject = (sys.modules["__main__"].__doc__ or "all cases").strip().splitlines()[0].rstrip(".")
-    row = {"suite": os.path.basename(sys.argv[0]), "of": subject, "target": getattr(options, "target", "sm_90a")}
+    row = {"suite": os.path.basename(sys.argv[0]), "of": find_subject(sys.modules["__main__"]), "target": getattr(options, "target", "sm_90a")}
     if getattr(options, "only", ""):
         row["only"] = options.only
     if getattr(options, "every", 1) != 1:

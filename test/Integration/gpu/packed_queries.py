@@ -28,6 +28,9 @@ from dropout_reference import Dropout
 from paged import Cache, Paged
 from sequences import check_sequence
 
+#: What the rows of --record say that was tested.
+SUBJECT = "packed queries with KV caches"
+
 
 @dataclass(frozen=True)
 class PackedQueries(Paged):

@@ -28,6 +28,9 @@ from device_suite import load, run_subset_suite
 from dropout_reference import Dropout
 from sequences import check_sequence
 
+#: What the rows of --record say that was tested.
+SUBJECT = "paged and contiguous KV caches with lengths"
+
 
 @dataclass(frozen=True)
 class Paged(Variant):

@@ -27,6 +27,9 @@ import attention
 from attention import Case, Variant, compile_artifacts, name_heads
 from device_suite import load, run_subset_suite
 
+#: What the rows of --record say that was tested.
+SUBJECT = "packed and padded sequences"
+
 
 @dataclass(frozen=True)
 class Sequences(Variant):

@@ -31,6 +31,9 @@ from device_suite import choose_variants, compile_artifact, load, make_parser, r
 from dropout_reference import Dropout
 from sequences import BAD, Batch, check_reports, make_lengths, take
 
+#: What the rows of --record say that was tested.
+SUBJECT = "gradients of packed and padded sequences"
+
 
 @dataclass
 class Sequences(Variant):
