@@ -436,7 +436,7 @@ def test_other_refusals():
     lengths = torch.zeros(2, dtype=torch.int32)
     with pytest.raises(attn.UnsupportedError, match="needs a cache of a multiple of 16 positions .* 20 positions"):
         flash_attn_with_kvcache(q, keys, keys, cache_seqlens=lengths, cache_batch_idx=lengths)
-    with pytest.raises(attn.AttnError, match=r"cache_leftpad is torch.int64 of the shape \(2,\)"):
+    with pytest.raises(attn.AttnError, match=r"cache_leftpad has the dtype torch.int64, expected torch.int32"):
         flash_attn_with_kvcache(q, keys, keys, cache_leftpad=lengths.long())
     with pytest.raises(attn.UnsupportedError, match="k requires a gradient"):
         flash_attn_with_kvcache(q, keys, keys, k.clone().requires_grad_(), k, cache_seqlens=lengths)

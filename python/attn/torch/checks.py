@@ -4,7 +4,7 @@
 """Refuses, by their names, arguments that no plan can be made for."""
 
 import numbers
-from typing import Any, Optional, Tuple
+from typing import Any, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -102,6 +102,18 @@ def with_unit_stride(tensor: Tensor, name: str) -> Tensor:
             f"{name} has a last dimension with a stride of {tensor.stride(-1)}, expected 1: it is copied at each call",
         )
     return tensor.contiguous()
+
+
+def check_integers(name: str, tensor: Any, *shape: Union[int, str]) -> Tensor:
+    """A tensor of torch.int32 with these sizes, of which text stands for any, and a stride of 1."""
+    if not isinstance(tensor, Tensor):
+        raise AttnError(f"{name} is a {type(tensor).__name__}; pass a tensor of torch.int32")
+    if tensor.dtype != torch.int32:
+        raise AttnError(f"{name} has the dtype {tensor.dtype}, expected torch.int32")
+    if tensor.dim() != len(shape) or not all([isinstance(a, str) or a == b for a, b in zip(shape, tensor.shape)]):
+        wanted = f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+        raise AttnError(f"{name} has the shape {tuple(tensor.shape)}, expected {wanted}")
+    return with_unit_stride(tensor, name)
 
 
 def drop_all(out: Tensor) -> Tensor:

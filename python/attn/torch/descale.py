@@ -32,6 +32,8 @@ def check_descale(name: str, descale: Tensor, tensor: Tensor, batch: int, heads:
             f"{name} is for tensors of {' and '.join(map(str, FLOAT8))}, and its tensor has the dtype {tensor.dtype}; "
             "leave it out"
         )
+    if descale.requires_grad and torch.is_grad_enabled():
+        raise UnsupportedError(f"{name} requires a gradient, which scales do not have; call .detach() on it")
     if descale.device != tensor.device:
         raise AttnError(f"{name} is on {descale.device} and its tensor on {tensor.device}; move them to one device")
     if descale.dim() > 2 or any(

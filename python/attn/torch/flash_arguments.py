@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.checks import with_unit_stride
+from attn.torch.checks import check_integers, with_unit_stride
 
 
 def refuse_qv(qv: Optional[Tensor]) -> None:
@@ -35,10 +35,6 @@ def find_sinks(sinks: Optional[Tensor], heads: int) -> Tuple[str, List[Tensor]]:
 
 
 def check_entries(tensors: Dict[str, Tensor]) -> List[Tensor]:
-    """Tensors of boundaries or lengths with a stride of 1."""
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor):
-            raise AttnError(f"{name} is a {type(tensor).__name__}; pass a tensor of torch.int32 of one dimension")
-        if tensor.dtype != torch.int32 or tensor.dim() != 1:
-            raise AttnError(f"{name} is {tensor.dtype} of {tensor.dim()} dimensions, expected torch.int32 of one")
-    return [with_unit_stride(tensor, name) for name, tensor in tensors.items()]
+    """Tensors of boundaries or lengths of any number of sequences, with a stride of 1."""
+    return [check_integers(name, tensor, "sequences + 1" if "cu_" in name else "sequences")
+            for name, tensor in tensors.items()]  # fmt: skip

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.alibi import check_slopes, write_score_mod
-from attn.torch.checks import check_arguments, drop_all, refuse_gradients, with_unit_stride
+from attn.torch.checks import check_arguments, check_integers, drop_all, refuse_gradients, with_unit_stride
 from attn.torch.descale import NAMES
 from attn.torch.flash_arguments import check_entries, find_sinks, refuse_qv
 from attn.torch.kernels import Kind, find_clauses
 from attn.torch.key_clauses import find_key_clauses
-from attn.torch.kv_cache import KVCache, attend_to_cache
+from attn.torch.kv_cache import KVCache, attend_to_cache, check_longest
 from attn.torch.rounded_output import attend_rounded, check_output
 from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.torch.straight_through import QuantizeGradient, Sources, attend_scaled, move_sources
@@ -118,14 +118,32 @@ def _find_lengths(
     cu_seqlens_q: Tensor, cu_seqlens_k: Optional[Tensor], seqused_k: Optional[Tensor], is_paged: bool
 ) -> Optional[Tensor]:
     """The number of keys of each sequence in a cache; None for all."""
+    (bounds,) = check_entries({"cu_seqlens_q": cu_seqlens_q})
     if seqused_k is not None:
-        return check_entries({"cu_seqlens_q": cu_seqlens_q, "seqused_k": seqused_k})[1]
+        return check_integers("seqused_k", seqused_k, bounds.shape[0] - 1)
     if cu_seqlens_k is not None:
-        return check_entries({"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k})[1].diff()
+        return check_integers("cu_seqlens_k", cu_seqlens_k, bounds.shape[0]).diff()
     if is_paged:
         raise AttnError("cu_seqlens_k and seqused_k are None; give one of them, for the numbers of keys")
-    check_entries({"cu_seqlens_q": cu_seqlens_q})
     return None
+
+
+def _split_unused(
+    bounds_q: Tensor, bounds_k: Tensor, used_q: Optional[Tensor], used_k: Optional[Tensor], slopes: Optional[Tensor]
+) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+    """Boundaries of packed sequences of which the first positions count, and slopes for them: each becomes one of the
+    positions that count, one of the other queries, without keys, and one of the other keys, without queries."""
+    check_entries({"cu_seqlens_q": bounds_q})
+    check_integers("cu_seqlens_k", bounds_k, bounds_q.shape[0])
+    sequences, ends = bounds_q.shape[0] - 1, []
+    for name, bounds, used in (("seqused_q", bounds_q, used_q), ("seqused_k", bounds_k, used_k)):
+        first, last = bounds[:-1], bounds[1:]
+        counted = last if used is None else first + check_integers(name, used, sequences)
+        other = (counted, last) if name == "seqused_k" else (last, last)
+        ends.append(torch.cat((bounds[:1], torch.stack((counted, *other), 1).flatten())))
+    if slopes is not None and slopes.dim() == 2:
+        slopes = slopes.repeat_interleave(3, 0)
+    return ends[0], ends[1], slopes
 
 
 def _attend_packed(
@@ -172,9 +190,7 @@ def _attend_padded(
     clause, operands = find_sinks(sinks, q.shape[2])
     given = {f"seqused_{side}": used for side, used in zip("qk", lengths) if used is not None}
     for name, used in given.items():
-        check_entries({name: used})
-        if used.shape[0] != q.shape[0]:
-            raise AttnError(f"{name} has the shape {tuple(used.shape)}, expected ({q.shape[0]},)")
+        check_integers(name, used, q.shape[0])
     others = {"seqused_q": lengths[0], "straight_through": sources[0], "dropout_p": kind.dropout_p or None}
     of_keys = find_key_clauses(query, key, value, None, lengths[1], others, (sinks, *descales))
     if of_keys is None:
@@ -268,8 +284,10 @@ def flash_attn_varlen_func(
     one after another, in tensors ``[positions, heads, head dim]``.
 
     Sequence ``s`` of the queries is at positions ``cu_seqlens_q[s]`` to ``cu_seqlens_q[s + 1]`` (``torch.int32``), and
-    of the keys at ``cu_seqlens_k[s]`` to ``cu_seqlens_k[s + 1]``. The largest lengths are not needed. Positions count
-    from the start of a sequence, and all else is as in ``flash_attn_func``. The log-sum-exp is ``[heads, positions]``.
+    of the keys at ``cu_seqlens_k[s]`` to ``cu_seqlens_k[s + 1]``, of which the first ``seqused_q[s]`` and
+    ``seqused_k[s]`` count, all by default: outputs of other queries are 0. The largest lengths are not needed, and an
+    error if boundaries on the host have a longer sequence. Positions count from the start of a sequence, and all else
+    is as in ``flash_attn_func``. The log-sum-exp is ``[heads, positions]``.
 
     With ``block_table`` (``[sequences, pages of a sequence]``, ``torch.int32``) keys and values are pages
     ``[pages, page size, key heads, head dim]``, as in ``flash_attn_with_kvcache``. Sequence ``s`` has ``seqused_k[s]``
@@ -299,27 +317,31 @@ def flash_attn_varlen_func(
         if dropout_p != 1:
             return result
         return (drop_all(result[0]), *result[1:]) if isinstance(result, tuple) else drop_all(result)
-    if seqused_q is not None:
-        raise UnsupportedError("seqused_q is given with cu_seqlens_q; give the ends of sequences by cu_seqlens_q")
+    check_longest("max_seqlen_q", max_seqlen_q, cu_seqlens_q)
+    check_longest("max_seqlen_k", max_seqlen_k, cu_seqlens_k)
     if block_table is not None or (cu_seqlens_k is None and isinstance(k, Tensor) and k.dim() == 4):
         _check(3, softmax_scale, dropout_p, softcap, q=q)
         for name, given in (("straight_through", straight_through), ("quantize_dout", quantize_dout)):
             if given is not None:
                 raise UnsupportedError(f"{name} is given for attention with a KV cache, which has no gradients")
+        if seqused_q is not None:
+            raise UnsupportedError(
+                "seqused_q is given with cu_seqlens_q and a KV cache; give the ends of sequences by cu_seqlens_q"
+            )
         lengths = _find_lengths(cu_seqlens_q, cu_seqlens_k, seqused_k, block_table is not None)
         options = (mask, softmax_scale, softcap, alibi_slopes, return_attn_probs, s_aux, descales)
         return _attend_packed(q, k, v, cu_seqlens_q, lengths, block_table, dropout_p, options)
     if cu_seqlens_k is None:
         raise AttnError("cu_seqlens_k is None, and is needed unless k is a cache of 4 dimensions")
-    if seqused_k is not None:
-        raise UnsupportedError(
-            "seqused_k is given with cu_seqlens_k and without block_table; give the ends of sequences by cu_seqlens_k"
-        )
     for name, scale in zip(NAMES, descales):
         if scale is not None:
             raise UnsupportedError(
                 f"{name} is given, which packed keys do not have; pass keys [sequences, positions, key heads, head dim]"
             )
+    if seqused_q is not None or seqused_k is not None:
+        cu_seqlens_q, cu_seqlens_k, alibi_slopes = _split_unused(
+            cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, alibi_slopes
+        )
     query, key, value, captures, kind = prepare_varlen(
         q, k, v, cu_seqlens_q, cu_seqlens_k, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
         deterministic, attention_chunk, s_aux,

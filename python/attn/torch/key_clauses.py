@@ -3,28 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Arguments of ``sdpa`` and ``flex_attention`` for keys with lengths, perhaps in pages, as clauses of a KV cache."""
 
-from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.checks import check_pages, with_unit_stride
+from attn.torch.checks import check_integers, check_pages
 from attn.torch.kernels import MAX_FEW_QUERIES
 from attn.torch.ops import find_gradients
-
-
-def _check_integers(name: str, tensor: Any, *shape: Union[int, str]) -> Tensor:
-    """A tensor of torch.int32 with these sizes, of which text stands for any."""
-    if not isinstance(tensor, Tensor):
-        raise AttnError(f"{name} is a {type(tensor).__name__}; pass a tensor of torch.int32")
-    if tensor.dtype != torch.int32:
-        raise AttnError(f"{name} has the dtype {tensor.dtype}, expected torch.int32")
-    if tensor.dim() != len(shape) or not all([isinstance(a, str) or a == b for a, b in zip(shape, tensor.shape)]):
-        wanted = f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
-        raise AttnError(f"{name} has the shape {tuple(tensor.shape)}, expected {wanted}")
-    return with_unit_stride(tensor, name)
 
 
 def count_keys(key: Tensor, page_table: Optional[Tensor]) -> int:
@@ -32,7 +20,7 @@ def count_keys(key: Tensor, page_table: Optional[Tensor]) -> int:
     if page_table is None:
         return key.shape[2]
     check_pages(key, "key", page_table, "page_table", dim=2)
-    return key.shape[2] * _check_integers("page_table", page_table, "batch", "pages of an entry").shape[1]
+    return key.shape[2] * check_integers("page_table", page_table, "batch", "pages of an entry").shape[1]
 
 
 def _find_pages(
@@ -51,10 +39,10 @@ def _find_pages(
             "a tensor requires a gradient, which attention to pages does not have; call it under torch.no_grad()"
         )
     batch, room = query.shape[0], count_keys(key, page_table)
-    table = _check_integers("page_table", page_table, batch, "pages of an entry")
+    table = check_integers("page_table", page_table, batch, "pages of an entry")
     if key_lengths is None:
         key_lengths = torch.full((batch,), room, dtype=torch.int32, device=query.device)
-    return "key_lengths page_table", [_check_integers("key_lengths", key_lengths, batch), table]
+    return "key_lengths page_table", [check_integers("key_lengths", key_lengths, batch), table]
 
 
 def find_key_clauses(
@@ -84,4 +72,4 @@ def find_key_clauses(
     is_few = statically_known_true(query.shape[2] <= MAX_FEW_QUERIES)
     if needs_gradient or not is_few or any([argument is not None for argument in others.values()]):
         return None
-    return "key_lengths", [_check_integers("key_lengths", key_lengths, query.shape[0])]
+    return "key_lengths", [check_integers("key_lengths", key_lengths, query.shape[0])]

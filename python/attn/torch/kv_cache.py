@@ -13,11 +13,19 @@ from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask
 from attn.torch import cache_append
 from attn.torch.alibi import check_slopes, write_score_mod
-from attn.torch.checks import PAGE_SIZES, check_arguments, check_pages, drop_all, refuse_gradients, with_unit_stride
+from attn.torch.checks import (
+    PAGE_SIZES,
+    check_arguments,
+    check_integers,
+    check_pages,
+    drop_all,
+    refuse_gradients,
+    with_unit_stride,
+)
 from attn.torch.descale import check_descale, descale
 from attn.torch.flash_arguments import check_entries, find_sinks, refuse_qv
 from attn.torch.kernels import FLOAT8, Kind, has_values_in_keys, read_mask
-from attn.torch.ops import attend
+from attn.torch.ops import attend, is_plain
 from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.trace import capture_type
 
@@ -88,14 +96,17 @@ def flash_attn_with_kvcache(
     - ``page_table`` is its name of ``block_table``;
     - ``cu_seqlens_q`` (``torch.int32``): queries are packed, ``[positions, heads, head dim]``, those of entry ``b`` at
       ``cu_seqlens_q[b]`` to ``cu_seqlens_q[b + 1]``. The log-sum-exp is ``[heads, positions]``. ``max_seqlen_q`` is not
-      needed;
+      needed, and an error if boundaries on the host have a longer sequence;
     - ``rotary_seqlens`` (``torch.int32``) take the place of ``cache_seqlens`` in the positions that rotate. Operations
       of torch rotate then, and packed queries;
     - ``attention_chunk``: queries attend to keys of their own chunk of so many positions;
     - ``s_aux``: sinks, a logit for each query head (``[heads]``) that takes part in the softmax without a value;
     - ``num_splits``, ``scheduler_metadata``, ``pack_gqa`` and ``sm_margin`` have no effect: the compiler chooses how
       kernels split keys and pack heads;
-    - ``qv`` and ``cu_seqlens_k_new`` are refused.
+    - ``cu_seqlens_k_new`` (``torch.int32``): ``k`` and ``v`` are packed, ``[positions, key heads, head dim]``, those of
+      entry ``b`` at ``cu_seqlens_k_new[b]`` to ``cu_seqlens_k_new[b + 1]``. Contiguous caches have a multiple of 16
+      positions then;
+    - ``qv`` is refused.
 
     Where ``v_cache`` is a slice of the first elements of ``k_cache``, as in multi-head latent attention
     (``v_cache = k_cache[..., :512]``), kernels read each row of the cache once.
@@ -107,7 +118,8 @@ def flash_attn_with_kvcache(
 
     ``mask``, one of ``attn.masks``, applies together with ``causal`` and ``window_size``. Masks see the lengths of each
     entry, new keys included: with ``masks.tree(parents)`` queries are nodes of a tree whose keys are the last ones, as
-    in speculative decoding. Ids of ``masks.documents`` are for all positions of a contiguous cache.
+    in speculative decoding. Parents of packed queries, ``[1, positions]``, are rows of ``q``. Ids of
+    ``masks.documents`` are for all positions of a contiguous cache.
     """
     refuse_qv(qv)
     if attention_chunk and cache_leftpad is not None:
@@ -115,27 +127,29 @@ def flash_attn_with_kvcache(
             "attention_chunk is given with cache_leftpad, from which FlashAttention-3 counts chunks; move the first "
             "keys that count to the start of the cache"
         )
-    if cu_seqlens_k_new is not None:
-        raise UnsupportedError(
-            "cu_seqlens_k_new is given; pass as many new keys of each entry, [batch, new keys, key heads, head dim], "
-            "or write them by a call for each number of new keys"
-        )
     if page_table is not None:
         if block_table is not None:
             raise AttnError("page_table and block_table are two names of one argument; pass one")
         block_table = page_table
-    _check(q, k_cache, v_cache, k, v, softmax_scale, softcap, cu_seqlens_q)
+    _check(q, k_cache, v_cache, k, v, softmax_scale, softcap, cu_seqlens_q, cu_seqlens_k_new)
     batch = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
-    cache = KVCache(k_cache, v_cache, cache_seqlens, block_table).select(cache_batch_idx).fill_lengths(q, batch, k)
+    check_longest("max_seqlen_q", max_seqlen_q, cu_seqlens_q)
+    cache = KVCache(k_cache, v_cache, cache_seqlens, block_table).select(cache_batch_idx)
+    if cu_seqlens_k_new is not None and cache.table is None:
+        cache = cache.select(torch.arange(batch, device=q.device), "cu_seqlens_k_new")
+    cache = cache.fill_lengths(q, batch, k)
     if k is not None and v is not None:
         is_local = causal or window_size[0] != -1 or window_size[1] != -1 or attention_chunk != 0
-        scales = _find_scales(cache, k, k_descale, v_descale)
+        scales = _find_scales(cache, batch, k_descale, v_descale)
         tables = {"rotary_cos": rotary_cos, "rotary_sin": rotary_sin}
         refuse_gradients(**{name: table for name, table in tables.items() if isinstance(table, Tensor)})
         rotary = _Rotary(rotary_cos, rotary_sin, rotary_interleaved, is_local, rotary_seqlens, cu_seqlens_q)
-        q, cache = _append(q, cache, k, v, rotary, scales)
+        q, cache = _append(q, cache, k, v, rotary, scales, cu_seqlens_k_new)
     else:
-        for name, given in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin), ("rotary_seqlens", rotary_seqlens)):
+        for name, given in (
+            ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin), ("rotary_seqlens", rotary_seqlens),
+            ("cu_seqlens_k_new", cu_seqlens_k_new),
+        ):  # fmt: skip
             if given is not None:
                 raise AttnError(f"{name} is given without k and v, whose positions it is for")
     out, lse = attend_to_cache(
@@ -157,20 +171,20 @@ def _check_dtypes(q: Tensor, k_cache: Tensor, v_cache: Tensor) -> None:
 
 def _check(
     q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Optional[Tensor], v: Optional[Tensor],
-    softmax_scale: Optional[float], softcap: float, bounds: Optional[Tensor],
+    softmax_scale: Optional[float], softcap: float, bounds: Optional[Tensor], new_bounds: Optional[Tensor],
 ) -> None:  # fmt: skip
     if (k is None) != (v is None):
         raise AttnError("k and v are needed together, and one of them is None")
     new = {} if k is None or v is None else {"k": k, "v": v}
     tensors = {"q": q, "k_cache": k_cache, "v_cache": v_cache, **new}
     check_arguments(softmax_scale, 0.0, **tensors)
+    packed = {"q": ("cu_seqlens_q", bounds), **dict.fromkeys(new, ("cu_seqlens_k_new", new_bounds))}
     for name, tensor in tensors.items():
-        rank = 3 if name == "q" and bounds is not None else 4
-        if tensor.dim() != rank:
-            packed = "" if rank == 4 else " with cu_seqlens_q"
-            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected {rank}{packed}")
-    if bounds is not None:
-        check_entries({"cu_seqlens_q": bounds})
+        by, ends = packed.get(name, ("", None))
+        wanted = "4" if ends is None else f"3 with {by}"
+        if tensor.dim() != int(wanted[0]):
+            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected {wanted}")
+    check_entries({name: ends for name, ends in packed.values() if ends is not None})
     _check_dtypes(q, k_cache, v_cache)
     refuse_gradients(**tensors)
     if not 0.0 <= softcap < math.inf:
@@ -187,8 +201,9 @@ class KVCache(NamedTuple):
     #: The name of the keys in diagnostics.
     name: str = "k_cache"
 
-    def select(self, indices: Optional[Tensor]) -> "KVCache":
-        """The entries of a contiguous cache with these indices: its positions as pages, so that nothing is copied."""
+    def select(self, indices: Optional[Tensor], name: str = "cache_batch_idx") -> "KVCache":
+        """The entries of a contiguous cache with these indices: its positions as pages, so that nothing is copied.
+        ``name`` is the argument that they are for."""
         if indices is None:
             return self
         if self.table is not None:
@@ -200,7 +215,7 @@ class KVCache(NamedTuple):
         are_joined = all([cache.stride(0) == rows * cache.stride(1) for cache in (self.keys, self.values)])
         if page is None or not are_joined:
             raise UnsupportedError(
-                f"cache_batch_idx needs a cache of a multiple of 16 positions with nothing between its entries, and "
+                f"{name} needs a cache of a multiple of 16 positions with nothing between its entries, and "
                 f"k_cache has {rows} positions and the strides {self.keys.stride()}"
             )
         keys, values = (cache.unflatten(1, (-1, page)).flatten(0, 1) for cache in (self.keys, self.values))
@@ -222,26 +237,28 @@ class KVCache(NamedTuple):
             lengths = room
         if lengths is None:
             return self
-        if not isinstance(lengths, Tensor):
+        if isinstance(lengths, Tensor) or not isinstance(lengths, (int, torch.SymInt)):
+            lengths = check_integers("cache_seqlens" if self.name == "k_cache" else "seqused_k", lengths, batch)
+        else:
             count = 0 if new is None or new.dim() != 4 else new.shape[1]
             if not 0 <= lengths <= room - count:
                 behind = f" with {count} new keys" if count else ""
                 raise AttnError(f"cache_seqlens is {lengths}{behind}; {self.name} has room for {room} keys{of_table}")
             lengths = torch.full((batch,), lengths, dtype=torch.int32, device=q.device)
-        return self._replace(lengths=with_unit_stride(lengths, "cache_seqlens"), table=table)
+        return self._replace(lengths=lengths, table=table)
 
 
 def _find_scales(
-    cache: KVCache, k: Tensor, k_descale: Optional[Tensor], v_descale: Optional[Tensor]
+    cache: KVCache, batch: int, k_descale: Optional[Tensor], v_descale: Optional[Tensor]
 ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
     """What elements of the cache are multiplied by, ``[batch, key heads]`` and ``[batch, value heads]``: both or
     none."""
     if k_descale is None and v_descale is None:
         return None, None
     ks, vs = (
-        tensor.new_ones(k.shape[0], tensor.shape[2], dtype=torch.float32)
+        tensor.new_ones(batch, tensor.shape[2], dtype=torch.float32)
         if scale is None
-        else check_descale(name, scale, tensor, k.shape[0], tensor.shape[2])
+        else check_descale(name, scale, tensor, batch, tensor.shape[2])
         for name, scale, tensor in (("k_descale", k_descale, cache.keys), ("v_descale", v_descale, cache.values))
     )
     return ks, vs
@@ -274,10 +291,20 @@ class _Rotary(NamedTuple):
     #: The boundaries of packed queries.
     bounds: Optional[Tensor]
 
-    @property
-    def uses_torch(self) -> bool:
-        """Whether operations of torch rotate queries."""
-        return self.cos is not None and (self.seqlens is not None or self.bounds is not None)
+    def check_positions(self, first: Tensor, q: Tensor, new: Union[Tensor, int]) -> Tensor:
+        """Whether tables have no row for a query or a new key of each entry, ``[batch]``: an error on the host."""
+        assert self.cos is not None
+        counts = torch.full_like(first, q.shape[1]) if self.bounds is None else self.bounds.diff()
+        longest = (counts if self.is_local else counts.clamp(max=1)).clamp(min=new)
+        is_outside = (first < 0) | (first > self.cos.shape[0] - longest)
+        if _is_readable(first) and bool(is_outside.any()):
+            entry = int(is_outside.int().argmax())
+            name = "cache_seqlens" if self.seqlens is None else "rotary_seqlens"
+            raise AttnError(
+                f"{name} has {int(first[entry])} for entry {entry} with {int(longest[entry])} new keys or queries, and "
+                f"rotary_cos has {self.cos.shape[0]} rows"
+            )
+        return is_outside
 
     def find_positions(self, first: Tensor, q: Tensor) -> Tensor:
         """The position of each query, ``[batch, queries]`` or of packed queries ``[positions]``."""
@@ -300,12 +327,54 @@ class _Rotary(NamedTuple):
         return cache_append.rotate_pairs(rows, cos, sin, self.is_interleaved)
 
 
-def _check_seqlens(name: str, tensor: Tensor, batch: int) -> None:
-    if not isinstance(tensor, Tensor) or tensor.dtype != torch.int32 or tuple(tensor.shape) != (batch,):
-        kind = type(tensor).__name__
-        if isinstance(tensor, Tensor):
-            kind = f"{tensor.dtype} of the shape {tuple(tensor.shape)}"
-        raise AttnError(f"{name} is {kind}, expected torch.int32 of ({batch},)")
+def _is_readable(tensor: Tensor) -> bool:
+    """Whether numbers of a tensor are known on the host, so that wrong ones are an error before anything is written."""
+    return not torch.compiler.is_compiling() and tensor.device.type == "cpu" and is_plain(tensor)
+
+
+def check_longest(name: str, longest: Any, bounds: Optional[Tensor]) -> None:
+    """Refuses a largest length that is smaller than one of the sequences with these boundaries, where these are known.
+    No kernel reads it: results follow from the boundaries alone."""
+    if longest is None or torch.compiler.is_compiling():
+        return
+    if isinstance(longest, bool) or not isinstance(longest, (int, torch.SymInt, Tensor)):
+        raise AttnError(f"{name} is a {type(longest).__name__}; pass a number, or None")
+    if isinstance(longest, Tensor):
+        # Lengths on a device are not waited for.
+        if longest.numel() != 1 or not _is_readable(longest):
+            return
+        longest = longest.item()
+    if longest < 0:
+        raise AttnError(f"{name} is {longest}; it must be at least 0")
+    if isinstance(bounds, Tensor) and _is_readable(bounds) and bounds.numel() > 1:
+        length = int(bounds.diff().max())
+        if longest < length:
+            of = name.replace("max_seqlen", "cu_seqlens")
+            raise AttnError(f"{name} is {longest}, and a sequence of {of} has a length of {length}")
+
+
+class _NewRows(NamedTuple):
+    """Packed new keys as entries of an append with one new key each."""
+
+    entries: Tensor
+    #: The place of each row among the new rows of its entry.
+    steps: Tensor
+    #: The numbers of new keys, `[batch]`.
+    counts: Tensor
+
+    @staticmethod
+    def find(bounds: Tensor, rows: int, lengths: Tensor) -> Tuple["_NewRows", Tensor]:
+        """The rows, and whether boundaries are wrong."""
+        check_integers("cu_seqlens_k_new", bounds, lengths.shape[0] + 1)
+        counts = bounds.diff()
+        is_wrong = (bounds[0] != 0) | (bounds[-1] != rows) | (counts < 0).any()
+        if _is_readable(bounds) and bool(is_wrong):
+            raise AttnError(
+                f"cu_seqlens_k_new must not decrease, from 0 to the {rows} rows of k, found {bounds.tolist()}"
+            )
+        numbers = torch.arange(rows, dtype=torch.int32, device=bounds.device)
+        entries = _find_entries(bounds, numbers)
+        return _NewRows(entries, numbers - bounds.index_select(0, entries), counts), is_wrong
 
 
 def _append(
@@ -315,36 +384,66 @@ def _append(
     v: Tensor,
     rotary: _Rotary,
     scales: Tuple[Optional[Tensor], Optional[Tensor]],
+    new_bounds: Optional[Tensor] = None,
 ) -> Tuple[Tensor, KVCache]:
-    """Writes new keys and values; gives the rotated queries, and the cache with its new lengths."""
+    """Writes new keys and values, packed ones with boundaries; gives the rotated queries, and the cache with its new
+    lengths."""
     if not isinstance(cache.lengths, Tensor):
         raise AttnError("cache_seqlens is None, and k needs it: the number of keys that the cache has before")
     batch = q.shape[0] if rotary.bounds is None else rotary.bounds.shape[0] - 1
     if rotary.seqlens is not None:
-        _check_seqlens("rotary_seqlens", rotary.seqlens, batch)
+        check_integers("rotary_seqlens", rotary.seqlens, batch)
         if rotary.cos is None:
             raise AttnError("rotary_seqlens is given without rotary_cos and rotary_sin")
     cos, sin = rotary.cos, rotary.sin
-    cache_append.check_tables(cos, sin, k.shape[3])
-    if rotary.uses_torch:
-        _check_seqlens("cache_seqlens", cache.lengths, batch)
-        first = cache.lengths if rotary.seqlens is None else rotary.seqlens
+    cache_append.check_tables(cos, sin, k.shape[-1])
+    check_integers("cache_seqlens", cache.lengths, batch)
+    lengths, table = cache.lengths, cache.table
+    new: Optional[_NewRows] = None
+    is_wrong: Optional[Tensor] = None
+    if new_bounds is not None:
+        assert table is not None
+        new, is_wrong = _NewRows.find(new_bounds, k.shape[0], lengths)
+        is_wrong = is_wrong | (lengths < 0) | (lengths > table.shape[1] * cache.keys.shape[1] - new.counts)
+    uses_torch = cos is not None and not (rotary.seqlens is rotary.bounds is new_bounds is None)
+    if uses_torch:
+        first = lengths if rotary.seqlens is None else rotary.seqlens
+        is_outside = rotary.check_positions(first, q, k.shape[1] if new is None else new.counts)
+        is_wrong = is_outside if is_wrong is None else is_wrong | is_outside
         q = rotary.rotate(q, rotary.find_positions(first, q))
         if rotary.seqlens is not None:
-            steps = torch.arange(k.shape[1], dtype=torch.int32, device=k.device)
-            k = rotary.rotate(k, first[:, None] + steps)
+            if new is None:
+                positions = first[:, None] + torch.arange(k.shape[1], dtype=torch.int32, device=k.device)
+            else:
+                positions = first.index_select(0, new.entries) + new.steps
+            k = rotary.rotate(k, positions)
             cos = sin = None
-    rotates_queries = cos is not None and not rotary.uses_torch
+    if is_wrong is not None:
+        # Kernels report a negative length, and write nothing for its entry.
+        lengths = lengths.masked_fill(is_wrong, -1)
+    grown = None
+    if new is not None:
+        grown = lengths + new.counts
+        if not k.shape[0]:
+            return q, cache._replace(lengths=grown)
+        lengths, table, *of_rows = (
+            None if x is None else x.index_select(0, new.entries) for x in (lengths, cache.table, *scales)
+        )
+        lengths = torch.where(lengths < 0, lengths, lengths + new.steps)
+        scales = (of_rows[0], of_rows[1])
+        k, v = k[:, None], v[:, None]
+    rotates_queries = cos is not None and not uses_torch
     key, value = (with_unit_stride(tensor, name).transpose(1, 2) for tensor, name in ((k, "k"), (v, "v")))
     query = with_unit_stride(q, "q").transpose(1, 2) if rotates_queries else None
     keys, values = cache.keys.transpose(1, 2), cache.values.transpose(1, 2)
-    rotated, lengths = cache_append.cache_append(
+    rotated, after = cache_append.cache_append(
         cache_append.Arguments(
-            key, value, keys, values, cache.lengths, cache.table, cos, sin, query, rotary.is_interleaved,
-            not rotary.is_local, *scales,
+            key, value, keys, values, lengths, table, cos, sin, query, rotary.is_interleaved, not rotary.is_local,
+            *scales,
         )
     )  # fmt: skip
-    return q if rotated is None else rotated.transpose(1, 2), cache._replace(lengths=lengths)
+    after = after if grown is None else grown
+    return q if rotated is None else rotated.transpose(1, 2), cache._replace(lengths=after)
 
 
 def attend_to_cache(
@@ -395,7 +494,7 @@ def attend_to_cache(
         # Kernels for sequences have no epilogue.
         of_values = check_descale("v_descale", descales[2], value, batch, value.shape[1])
         descales = (*descales[:2], None)
-    kind, captures = _add_mask(kind, [*operands, *captures], further)
+    kind, captures = _add_mask(kind, [*operands, *captures], further, None if bounds is None else q.shape[0])
     kind, captures = descale(kind, captures, query, key, value, descales, batch)
     out, lse = attend(query, key, value, captures, kind, with_lse)
     out = drop_all(out) if dropout_p == 1 else out
@@ -425,25 +524,35 @@ def _add_regions(
         lengths = cache.lengths
         if not isinstance(lengths, Tensor):
             lengths = torch.full((batch,), cache.keys.shape[1], dtype=torch.int32, device=q.device)
-        _check_seqlens("cache_seqlens" if cache.name == "k_cache" else "seqused_k", lengths, batch)
+        check_integers("cache_seqlens" if cache.name == "k_cache" else "seqused_k", lengths, batch)
         shift = lengths - (q.shape[1] if bounds is None else bounds.diff())
         captures += [alibi_slopes, shift]
     score = write_score_mod(softcap, alibi_slopes, shift)
     keep = ""
     if leftpad is not None:
-        _check_seqlens("cache_leftpad", leftpad, batch)
+        check_integers("cache_leftpad", leftpad, batch)
         keep = _write_leftpad(leftpad, len(captures))
         captures.append(leftpad)
     return kind._replace(score_mod=score, mask_mod=keep), captures
 
 
-def _add_mask(kind: Kind, captures: List[Tensor], mask: Optional[Mask]) -> Tuple[Kind, List[Tensor]]:
-    """The kind with one more named mask, and the tensors that it reads before the others."""
+def _add_mask(
+    kind: Kind, captures: List[Tensor], mask: Optional[Mask], rows: Optional[int]
+) -> Tuple[Kind, List[Tensor]]:
+    """The kind with one more named mask, and the tensors that it reads before the others. ``rows`` is the number of
+    packed queries, if they are packed."""
     if mask is None:
         return kind, captures
     if not isinstance(mask, Mask):
         raise AttnError(f"mask is a {type(mask).__name__}; pass one of attn.masks")
     named, reads = read_mask(mask, "mask")
+    if rows is not None and "#attn.tree" in named:
+        for read in reads:
+            if tuple(read.shape) != (1, rows):
+                raise AttnError(
+                    f"mask reads a tensor of the shape {tuple(read.shape)}, expected (1, {rows}): with cu_seqlens_q "
+                    "parents are rows of q, of all entries"
+                )
     if kind.mask:
         named = f"#attn.and<{kind.mask}, {named}>"
     return kind._replace(mask=named, reads=len(reads)), [*reads, *captures]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.descale import NAMES, descale
+from attn.torch.descale import descale
 from attn.torch.kernels import FLOAT8, Kind, Mode, _readable
 from attn.torch.ops import (
     attend,
@@ -210,14 +210,6 @@ def _find_sources(given: Any, tensors: Sequence[Tensor]) -> Sources:
     return sources[0], sources[1], sources[2]
 
 
-def _refuse_own_gradients(tensors: Sequence[Tensor], descales: Sequence[Optional[Tensor]]) -> None:
-    """Refuses tensors of 8 bits, and scales, that require gradients."""
-    refuse_float8_gradients(*tensors)
-    for name, scale in zip(NAMES, descales):
-        if isinstance(scale, Tensor) and scale.requires_grad and torch.is_grad_enabled():
-            raise UnsupportedError(f"{name} requires a gradient, which scales do not have; call .detach() on it")
-
-
 def attend_scaled(
     query: Tensor,
     key: Tensor,
@@ -249,7 +241,7 @@ def attend_scaled(
         )
         tensors = (query, key, value)
         descales = [scale.detach() if isinstance(scale, Tensor) else scale for scale in descales]
-    _refuse_own_gradients(tensors, descales)
+    refuse_float8_gradients(*tensors)
     scaled, captures = descale(kind, captures, *tensors, descales)
     gradients = find_gradients([source for source in sources if source is not None], captures)
     if gradients is None:

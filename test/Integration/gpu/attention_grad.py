@@ -32,7 +32,7 @@ from device_suite import choose_variants, compile_artifact, load, make_parser, r
 from data_masks import DATA_MASKS
 from dropout_reference import Dropout, packed_mask
 
-#: What the rows of --record say that was tested.
+#: The subject of the rows that --record writes.
 SUBJECT = "gradients of attention"
 
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}

@@ -28,7 +28,7 @@ from dropout_reference import Dropout
 from paged import Cache, Paged
 from sequences import check_sequence
 
-#: What the rows of --record say that was tested.
+#: The subject of the rows that --record writes.
 SUBJECT = "packed queries with KV caches"
 
 

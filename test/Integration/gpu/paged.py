@@ -28,7 +28,7 @@ from device_suite import load, run_subset_suite
 from dropout_reference import Dropout
 from sequences import check_sequence
 
-#: What the rows of --record say that was tested.
+#: The subject of the rows that --record writes.
 SUBJECT = "paged and contiguous KV caches with lengths"
 
 

@@ -27,7 +27,7 @@ import attention
 from attention import Case, Variant, compile_artifacts, name_heads
 from device_suite import load, run_subset_suite
 
-#: What the rows of --record say that was tested.
+#: The subject of the rows that --record writes.
 SUBJECT = "packed and padded sequences"
 
 

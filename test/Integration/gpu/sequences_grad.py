@@ -31,7 +31,7 @@ from device_suite import choose_variants, compile_artifact, load, make_parser, r
 from dropout_reference import Dropout
 from sequences import BAD, Batch, check_reports, make_lengths, take
 
-#: What the rows of --record say that was tested.
+#: The subject of the rows that --record writes.
 SUBJECT = "gradients of packed and padded sequences"
 
 
