@@ -304,9 +304,15 @@ static ChunkSplits createGroups(ScalarKernelBuilder &b,
   groups.count = arith::DivUIOp::create(
       b, b.add(splits.count, b.sub(groups.chunks, b.constant(1))),
       groups.chunks);
-  allocateStates(b, form, groups);
-  allocateTransitions(b, form, groups);
-  return groups;
+  // No kernel reads the buffers of a single group.
+  Value isSeveral = b.compare(CmpIPredicate::ugt, groups.count, b.constant(1));
+  ChunkSplits allocated;
+  allocated.count = b.select(isSeveral, groups.count, b.constant(0));
+  allocateStates(b, form, allocated);
+  allocateTransitions(b, form, allocated);
+  allocated.count = groups.count;
+  allocated.chunks = groups.chunks;
+  return allocated;
 }
 
 void attn::createPairStarts(RewriterBase &rewriter, LinearKernelForm form,
