@@ -106,7 +106,8 @@ def call_sequences(case, form, q, k, v, arguments):
     packed = torch.cat(q)
     if form == "packed":
         ends = torch.tensor([0, *itertools.accumulate(keys)], dtype=torch.int32)
-        out, lse, _ = flash_attn_varlen_func(packed, torch.cat(k), torch.cat(v), bounds, ends, 99, 99, **arguments)
+        longest = [int(x.diff().max()) for x in (bounds, ends)]
+        out, lse, _ = flash_attn_varlen_func(packed, torch.cat(k), torch.cat(v), bounds, ends, *longest, **arguments)
     elif form == "pages":
         pools, table = store_in_pages(case, (k, v), 16)
         out, lse, _ = flash_attn_varlen_func(packed, *pools, bounds, seqused_k=lengths, block_table=table, **arguments)
