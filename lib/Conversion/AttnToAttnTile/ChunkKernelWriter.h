@@ -157,7 +157,7 @@ Value createSums(RewriterBase &rewriter, OpTy op, SymbolTable &symbols,
                             chunkTable, op.getChosenSchedule(), symbols);
 }
 
-/// The number of chunks of a batch entry, with those of all its sequences.
+/// The number of chunks of a batch entry, of all its sequences together.
 Value emitNumChunks(OpBuilder &builder, const LinearKernelForm &form);
 
 /// The operands that exist.

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Each thread of a work item finds the sequence of a chunk by halving, and
-// checks a boundary. Whatever the boundaries are, chunks have no tokens but
-// those of the operands.
+// checks a boundary. Whatever the boundaries are, the operands have all tokens
+// of chunks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -101,8 +101,8 @@ void ChunkTableWriter::ifHolds(Value condition,
   });
 }
 
-/// Stores the tokens of a chunk: those of the last sequence that begins at or
-/// before it.
+/// Stores the tokens of a chunk, in the last sequence that begins at or before
+/// it.
 void ChunkTableWriter::writeChunk(ScalarKernelBuilder &c, Value number) {
   Value sequence = emitLastAtMost(
       c, sizes.count, number, [&](ImplicitLocOpBuilder &inner, Value middle) {

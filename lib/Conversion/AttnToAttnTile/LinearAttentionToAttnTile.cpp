@@ -28,8 +28,8 @@ using namespace mlir;
 using namespace mlir::attn;
 using arith::CmpIPredicate;
 
-/// Reports a boundary that is negative: `attn-pad-sequences` makes those of
-/// wrong sequences so.
+/// Reports a boundary that is negative: `attn-pad-sequences` makes boundaries
+/// of wrong sequences negative.
 static void emitBoundaryReport(ImplicitLocOpBuilder &b, Value boundary,
                                Value fault) {
   Value zero = arith::ConstantIntOp::create(b, 0, 32);

@@ -132,8 +132,8 @@ Value PairStartWriter::emitNumItems() {
              : isSplit;
 }
 
-/// Gives a work item its splits in place of chunks: those that it has states
-/// after. The last split of a head, or of a group, has a state before it alone.
+/// Gives a work item splits in place of chunks: it has a state after each of
+/// them. The last split of a head, or of a group, has a state before it alone.
 void PairStartWriter::findSplits(WorkItem &at) {
   at.firstChunk = b.index(0);
   Value end = splits.count;
@@ -148,7 +148,7 @@ void PairStartWriter::findSplits(WorkItem &at) {
 }
 
 /// The state before the first split of a work item, or columns of the identity
-/// that become those of a transition.
+/// that become columns of a transition.
 Value PairStartWriter::loadFirst(const WorkItem &at) {
   if (form.part == ChunkPart::Transitions)
     return emitIdentity(at);

@@ -229,8 +229,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
         -> tensor<1x8x?x64xbf16>, tensor<?x8x64x64xf32>
     ```
 
-    Kernels of GPUs take any sequences. Those of hosts need sequences of `whole_chunks`:
-    their boundaries are multiples of `chunk`. `attn-pad-sequences` copies the rows of
+    Kernels of GPUs take any sequences. Kernels of hosts need `whole_chunks`: their
+    boundaries are multiples of `chunk`. `attn-pad-sequences` copies the rows of
     others, and refuses `whole_chunks` in its input.
 
     `feature`, `normalizer`, masks, and `sequences` without states need tensors.
