@@ -66,9 +66,10 @@ class Case:
 
 
 def make_chunks_schedule(kind, mode, dim, chunk, ctas):
-    """As the compiler makes it; empty where two CTAs have no room for two stages."""
+    """As the compiler makes it; empty where two CTAs have no room for two stages, or registers for all columns."""
     has_gradient = mode == "bwd" and kind == "token"
-    columns = COLUMNS // 2 if has_gradient and chunk > 64 else COLUMNS
+    if has_gradient and chunk > 64:
+        return ""
     rows = max(dim, chunk)
     loaded = chunk * (2 * rows + COLUMNS) + (chunk + rows) * COLUMNS * has_gradient
     computed = (rows + chunk * (kind != "plain")) * COLUMNS
@@ -78,19 +79,29 @@ def make_chunks_schedule(kind, mode, dim, chunk, ctas):
     if ctas == 2 and stages < 2:
         return ""
     return (
-        f"#attn_tile.linear_warp_specialized<chunk = {chunk}, value_tile = {columns}, stages = {max(stages, 1)}, "
+        f"#attn_tile.linear_warp_specialized<chunk = {chunk}, value_tile = {COLUMNS}, stages = {max(stages, 1)}, "
         f"local_stages = {local}, rows_ahead = {str(kind != 'plain').lower()}, split_work_items = {ctas * SMS}, "
         f"ctas_per_sm = {ctas}>"
     )
 
 
-def make_pairs_schedule(chosen, kind, dim, ctas, columns, stages):
-    """The compiler's choice with other kernels that go through chunks."""
-    chunks = (
-        f"#attn_tile.linear_warp_specialized<chunk = 64, value_tile = {columns}, stages = {stages}, "
-        f"local_stages = {3 - ctas}, rows_ahead = true, split_work_items = {ctas * SMS}, ctas_per_sm = {ctas}>"
-    )
-    return re.sub(r"(?<!\w)chunks = #attn_tile\.\w+<[^>]*>", f"chunks = {chunks}", chosen)
+def make_pairs_schedules(chosen, kind, dim):
+    """The compiler's choice with kernels that go through chunks by one CTA on an SM or two, with all columns or half of
+    them, where shared memory has room."""
+    has_elements, has_beta, chunk = kind in ("element", "kimi"), linear.has_beta(kind), 64
+    loaded = chunk * ((3 if has_beta and has_elements else 2) * dim + COLUMNS + (2 if has_beta else 1) * chunk)
+    computed = (dim + (3 if kind == "gated" else 2) * has_beta * chunk) * COLUMNS
+    for ctas, columns in ((1, COLUMNS), (1, COLUMNS // 2), (2, COLUMNS), (2, COLUMNS // 2)):
+        stages = (SHARED_BYTES // ctas // 2 - (3 - ctas) * computed) // loaded
+        # Two CTAs with all columns leave no registers for copies ahead.
+        stages = min(stages, 3 if ctas == 1 else 1 if columns == COLUMNS else 2)
+        if stages < min(ctas, COLUMNS // columns):
+            continue
+        chunks = (
+            f"#attn_tile.linear_warp_specialized<chunk = {chunk}, value_tile = {columns}, stages = {max(stages, 1)}, "
+            f"local_stages = {3 - ctas}, rows_ahead = true, split_work_items = {ctas * SMS}, ctas_per_sm = {ctas}>"
+        )
+        yield re.sub(r"(?<!\w)chunks = #attn_tile\.\w+<[^>]*>", f"chunks = {chunks}", chosen)
 
 
 def make_chunks(_):
@@ -111,10 +122,8 @@ def make_pairs(choose):
             for mode in linear.MODES:
                 case = Case(kind, mode, dim)
                 yield case
-                for ctas, columns, stages in ((1, 64, 2), (1, 64, 1), (2, 64, 1), (2, 32, 2), (2, 32, 1)):
-                    yield dataclasses.replace(
-                        case, schedule=make_pairs_schedule(choose(case), kind, dim, ctas, columns, stages)
-                    )
+                for schedule in make_pairs_schedules(choose(case), kind, dim):
+                    yield dataclasses.replace(case, schedule=schedule)
 
 
 def make_few(choose):

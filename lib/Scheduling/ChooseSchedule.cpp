@@ -400,15 +400,17 @@ static LogicalResult verifyLinearGradient(LinearAttentionGradOp op,
 /// one for others or, if their number is dynamic, a choice. The mean number of
 /// tokens of packed sequences counts.
 static Attribute chooseForTokens(LinearAttentionOp op,
-                                 ScheduleAttrInterface recurrent,
-                                 ScheduleAttrInterface chunks) {
+                                 const ScheduleFamily &family,
+                                 ScheduleAttrInterface chunks,
+                                 const DeviceModel &device) {
   int64_t tokens = getDimSize(op.getQuery(), 2);
+  ScheduleAttrInterface recurrent = family.getRecurrent(op);
   if (!recurrent)
     return chunks;
+  int64_t bound = family.getRecurrentBound(op, recurrent, chunks, device);
   if (ShapedType::isDynamic(tokens) || op.getSequences())
-    return ByQueryLengthAttr::get(op.getContext(), maxRecurrentTokens + 1,
-                                  recurrent, chunks);
-  return tokens <= maxRecurrentTokens ? recurrent : chunks;
+    return ByQueryLengthAttr::get(op.getContext(), bound, recurrent, chunks);
+  return tokens < bound ? recurrent : chunks;
 }
 
 /// The family of the schedules of `op`, whose operands have one element type.
@@ -423,7 +425,7 @@ LogicalResult Chooser::chooseLinear(LinearAttentionOp op) {
   const ScheduleFamily &family = getFamily(op);
   ScheduleAttrInterface chunks = family.getLinear(op, device);
   if (!op.getScheduleAttr())
-    op.setScheduleAttr(chooseForTokens(op, family.getRecurrent(op), chunks));
+    op.setScheduleAttr(chooseForTokens(op, family, chunks, device));
   auto isWrong = [&](ScheduleAttrInterface given) {
     if (isLike(given, chunks))
       return !target.isHost() && failed(given.verifyUse(op, target));

@@ -36,6 +36,9 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
+/// The dimension of queries that counts them.
+static constexpr unsigned queryLengthDim = 2;
+
 /// The schedule of an attention, or of its gradient, for the assumed sizes;
 /// null if it has none.
 static ScheduleAttrInterface getSchedule(AttentionOpInterface op,
@@ -57,6 +60,25 @@ estimateKernels(AttentionOpInterface op, const DeviceModel &device,
   if (!schedule)
     return {};
   return schedule.estimateKernels(tiles, device);
+}
+
+/// The same of an operation that is no attention.
+static SmallVector<KernelTime>
+estimateOpKernels(Operation *op, const DeviceModel &device,
+                  const CostAssumptions &assumptions,
+                  ScheduleAttrInterface &schedule) {
+  Attribute chosen = op->getAttr("schedule");
+  if (auto choice = dyn_cast_if_present<ByQueryLengthAttr>(chosen))
+    chosen = choice.getFor(
+        assumptions.getSize(getDimSize(op->getOperand(0), queryLengthDim)));
+  schedule = dyn_cast_if_present<ScheduleAttrInterface>(chosen);
+  if (!schedule)
+    return {};
+  SmallVector<KernelTime> kernels =
+      schedule.estimateOpKernels(op, assumptions, device);
+  if (kernels.empty())
+    schedule = {};
+  return kernels;
 }
 
 /// Whether the sizes of a tensor of `function` have to be assumed.
@@ -93,6 +115,8 @@ static CostReportFunction makeCostReport(FunctionOpInterface function,
     ScheduleAttrInterface schedule;
     if (auto attention = dyn_cast<AttentionOpInterface>(op))
       kernels = estimateKernels(attention, device, assumptions, schedule);
+    else
+      kernels = estimateOpKernels(op, device, assumptions, schedule);
     if (!kernels.empty())
       time.seconds = getSeconds(kernels);
     else if (auto matmul = dyn_cast<MatmulOp>(op))

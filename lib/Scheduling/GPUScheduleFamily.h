@@ -30,6 +30,10 @@ struct GPUScheduleFamily : ScheduleFamily {
   ScheduleAttrInterface getLinear(LinearAttentionGradOp op,
                                   const DeviceModel &device) const override;
   ScheduleAttrInterface getRecurrent(LinearAttentionOp op) const override;
+  int64_t getRecurrentBound(LinearAttentionOp op,
+                            ScheduleAttrInterface recurrent,
+                            ScheduleAttrInterface chunks,
+                            const DeviceModel &device) const override;
   ScheduleAttrInterface getScalar(MLIRContext *context) const override;
   ScheduleAttrInterface getMoveRows(MLIRContext *context) const override;
   ScheduleAttrInterface getMerge(MLIRContext *context) const override;

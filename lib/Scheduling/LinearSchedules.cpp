@@ -6,13 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Chooses the schedules of linear attention and its gradient on GPUs. There is
-// one for each form of their kernels, and no search.
+// The schedules of linear attention and its gradient on GPUs. With a producer
+// there are several, of which the model chooses.
 //
 //===----------------------------------------------------------------------===//
 
 #include "GPUScheduleFamily.h"
+#include "LinearScheduleChoice.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
+#include "attn/Interfaces/CostOpInterface.h"
+#include "attn/PerfModel/LinearTime.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -34,6 +39,9 @@ struct LinearAttentionForm {
   bool isCausal, hasDecay, hasElementDecay, hasBeta, isGradient = false;
   /// Whether log-decays have a gradient.
   bool hasDecayGradient = false;
+  /// Whether the operation says how many tokens a chunk has.
+  bool hasChunk;
+  bool hasSequences;
 
   /// Key head dims of a tile: the warps have as many rows of it each.
   int64_t getKeyDim() const { return llvm::alignTo(keyHeadDim, chunk); }
@@ -57,6 +65,8 @@ static LinearAttentionForm getForm(OpTy op) {
   form.keyHeadDim = op.getKeyHeadDim();
   form.valueHeadDim = op.getValueHeadDim();
   form.elementBytes = getElementBytes(op.getQuery());
+  form.hasChunk = op.getChunk().has_value();
+  form.hasSequences = bool(op.getSequences());
   form.isCausal = op.getCausal();
   form.hasElementDecay = op.hasElementDecay();
   form.hasDecay = op.getLogDecay() && !form.hasElementDecay;
@@ -228,16 +238,14 @@ getForTwoCtas(const LinearAttentionForm &form, int64_t valueTile,
   return parameters;
 }
 
-/// The same without pair matrices. Null where one CTA is faster: small states
-/// leave the memory the limit, and long chunks have two warpgroups for their
-/// MMAs; or where there is no room for copies ahead.
+/// The same without pair matrices. Null where there is no room for copies
+/// ahead.
 static ScheduleAttrInterface getTwoCtas(MLIRContext *context,
                                         const LinearAttentionForm &form,
                                         const DeviceModel &device) {
-  constexpr int64_t stages = 2, chunk = 64, keyDim = 128;
+  constexpr int64_t stages = 2;
   int64_t valueTile = form.getValueTile();
-  if (!form.isCausal || form.chunk != chunk || form.getKeyDim() < keyDim ||
-      !fits(countLinear(form, valueTile, /*hasProducer=*/true), stages, form,
+  if (!fits(countLinear(form, valueTile, /*hasProducer=*/true), stages, form,
             getTileBytes(device, ctasWithProducer)))
     return {};
   attn_tile::LinearWarpSpecializedParameters parameters =
@@ -269,19 +277,28 @@ static ScheduleAttrInterface getOneCta(MLIRContext *context,
   return makeSchedule(context, parameters);
 }
 
-/// The schedule of kernels with a producer. Two CTAs on an SM need work: more
-/// work items than SMs, or three splits or more. Two splits cost more than they
-/// bring, since kernels go through their chunks twice.
-static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
-                                                const LinearAttentionForm &form,
-                                                const DeviceModel &device) {
-  constexpr int64_t leastSplits = 3;
-  ScheduleAttrInterface one = getOneCta(context, form, device);
-  ScheduleAttrInterface two = getTwoCtas(context, form, device);
-  if (!two)
-    return one;
-  return cast<ScheduleAttrInterface>(Attribute(attn_tile::ByWorkItemsAttr::get(
-      context, two.getSplitKvWorkItems() / leastSplits, device.sms, one, two)));
+/// The schedules of kernels with a producer. Sequences of few tokens would
+/// leave most of long chunks empty.
+static SmallVector<ScheduleAttrInterface>
+getWarpSpecialized(MLIRContext *context, const LinearAttentionForm &form,
+                   const DeviceModel &device) {
+  constexpr int64_t shortChunk = 64, longChunk = 128;
+  SmallVector<ScheduleAttrInterface> candidates = {
+      getOneCta(context, form, device)};
+  if (!form.isCausal)
+    return candidates;
+  if (form.chunk == shortChunk)
+    if (ScheduleAttrInterface two = getTwoCtas(context, form, device))
+      candidates.push_back(two);
+  if (form.hasChunk || form.hasSequences)
+    return candidates;
+  LinearAttentionForm longer = form;
+  longer.chunk = longChunk;
+  ScheduleAttrInterface schedule = getOneCta(context, longer, device);
+  // Work items are counted by columns.
+  if (schedule.getHeadDimTile() == candidates.front().getHeadDimTile())
+    candidates.push_back(schedule);
+  return candidates;
 }
 
 /// Columns of the gradients of queries and keys, as even as units allow. With
@@ -407,32 +424,28 @@ static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
   return makeSchedule(context, parameters);
 }
 
-/// The same with a producer and two CTAs on an SM, which have half of the
-/// columns each. Null where there is no room for copies ahead, or where decays
-/// of key elements take more time than the columns.
+/// The same with a producer and two CTAs on an SM. Null where there is no room.
 static ScheduleAttrInterface getChunksOfTwoCtas(MLIRContext *context,
                                                 const LinearAttentionForm &form,
                                                 int64_t valueTile,
+                                                int64_t stages,
                                                 const DeviceModel &device) {
-  constexpr int64_t stages = 2, unit = 16;
-  if (form.hasElementDecay || !fits(countPairs(form, valueTile), stages, form,
-                                    getTileBytes(device, ctasWithProducer)))
+  if (!fits(countPairs(form, valueTile), stages, form,
+            getTileBytes(device, ctasWithProducer)))
     return {};
   attn_tile::LinearWarpSpecializedParameters parameters =
-      getForTwoCtas(form, llvm::alignTo(valueTile / 2, unit), stages, device);
+      getForTwoCtas(form, valueTile, stages, device);
   if (!canSplitPairs(form, device))
     parameters.splitWorkItems = 0;
   return makeSchedule(context, parameters);
 }
 
-/// The same with a producer.
-static ScheduleAttrInterface
-getChunksWithProducer(MLIRContext *context, const LinearAttentionForm &form,
-                      int64_t valueTile, const DeviceModel &device) {
+/// The same with a producer and one CTA on an SM.
+static ScheduleAttrInterface getChunksOfOneCta(MLIRContext *context,
+                                               const LinearAttentionForm &form,
+                                               int64_t valueTile,
+                                               const DeviceModel &device) {
   constexpr int64_t mostStages = 3, localStages = 2;
-  if (ScheduleAttrInterface schedule =
-          getChunksOfTwoCtas(context, form, valueTile, device))
-    return schedule;
   attn_tile::LinearWarpSpecializedParameters parameters;
   parameters.chunk = form.chunk;
   parameters.valueTile = valueTile;
@@ -445,6 +458,34 @@ getChunksWithProducer(MLIRContext *context, const LinearAttentionForm &form,
   return makeSchedule(context, parameters);
 }
 
+/// The same with a producer: one CTA on an SM or two, with all columns or half
+/// of them. The first one is the fastest for most sizes: two CTAs with half of
+/// the columns, where they have the room to copy all ahead and decays of key
+/// elements do not take more time than these.
+static SmallVector<ScheduleAttrInterface>
+getChunksWithProducer(MLIRContext *context, const LinearAttentionForm &form,
+                      int64_t valueTile, const DeviceModel &device) {
+  constexpr int64_t stagesAhead = 2, unit = 16;
+  int64_t half = llvm::alignTo(valueTile / 2, unit);
+  SmallVector<ScheduleAttrInterface> candidates = {
+      getChunksOfOneCta(context, form, valueTile, device)};
+  if (half < valueTile)
+    candidates.push_back(getChunksOfOneCta(context, form, half, device));
+  if (ScheduleAttrInterface two =
+          getChunksOfTwoCtas(context, form, half, stagesAhead, device)) {
+    bool isFirst = !form.hasElementDecay &&
+                   fits(countPairs(form, valueTile), stagesAhead, form,
+                        getTileBytes(device, ctasWithProducer));
+    candidates.insert(isFirst ? candidates.begin() : candidates.end(), two);
+  }
+  // Decays of key elements take registers besides those of the delta rule.
+  if (!form.isGradient || !form.hasBeta || !form.hasElementDecay)
+    if (ScheduleAttrInterface two =
+            getChunksOfTwoCtas(context, form, valueTile, /*stages=*/1, device))
+      candidates.push_back(two);
+  return candidates;
+}
+
 /// The schedule of the kernel of the states before splits.
 static ScheduleAttrInterface getForStarts(MLIRContext *context,
                                           const LinearAttentionForm &form) {
@@ -455,14 +496,21 @@ static ScheduleAttrInterface getForStarts(MLIRContext *context,
   return makeSchedule(context, parameters);
 }
 
-/// The schedule of kernels with pair matrices. Where heads are few, work items
+/// The kernels with pair matrices that go through chunks: candidates.
+static SmallVector<ScheduleAttrInterface>
+getPairChunks(MLIRContext *context, const LinearAttentionForm &form,
+              int64_t valueTile, const DeviceModel &device, bool hasProducer) {
+  if (hasProducer)
+    return getChunksWithProducer(context, form, valueTile, device);
+  return {getChunksByWarps(context, form, valueTile, device)};
+}
+
+/// The schedules of kernels with pair matrices. Where heads are few, work items
 /// split the chunks of a head, or have narrow tiles if they cannot.
-static ScheduleAttrInterface getWithPairs(MLIRContext *context,
-                                          const LinearAttentionForm &form,
-                                          const DeviceModel &device,
-                                          bool hasProducer) {
+static SmallVector<ScheduleAttrInterface>
+getWithPairs(MLIRContext *context, const LinearAttentionForm &form,
+             const DeviceModel &device, bool hasProducer) {
   constexpr int64_t narrowTile = 16;
-  auto getChunks = hasProducer ? getChunksWithProducer : getChunksByWarps;
   int64_t valueTile = form.getValueTile();
   // Parts of f32 operands take registers besides a large state.
   constexpr int64_t largeKeyDim = 128, tileOfF32 = 32;
@@ -476,14 +524,21 @@ static ScheduleAttrInterface getWithPairs(MLIRContext *context,
       /*hasGradients=*/form.isGradient && !parameters.gradients, hasProducer);
   if (form.hasElementDecay)
     parameters.levels = getForLevels(context, form, device);
-  parameters.chunks = getChunks(context, form, valueTile, device);
-  if (canSplitPairs(form, device)) {
+  bool canSplit = canSplitPairs(form, device);
+  if (canSplit)
     parameters.starts = getForStarts(context, form);
-  } else if (parameters.chunks.getHeadDimTile() > narrowTile) {
-    parameters.narrow = getChunks(context, form, narrowTile, device);
-    parameters.narrowWorkItems = device.sms;
+  SmallVector<ScheduleAttrInterface> candidates;
+  for (ScheduleAttrInterface chunks :
+       getPairChunks(context, form, valueTile, device, hasProducer)) {
+    parameters.chunks = chunks;
+    if (!canSplit && chunks.getHeadDimTile() > narrowTile) {
+      parameters.narrow =
+          getPairChunks(context, form, narrowTile, device, hasProducer).front();
+      parameters.narrowWorkItems = device.sms;
+    }
+    candidates.push_back(makeSchedule(context, parameters));
   }
-  return makeSchedule(context, parameters);
+  return candidates;
 }
 
 template <typename OpTy>
@@ -491,10 +546,27 @@ static ScheduleAttrInterface choose(OpTy op, const DeviceModel &device,
                                     bool hasProducer) {
   LinearAttentionForm form = getForm(op);
   MLIRContext *context = op.getContext();
+  SmallVector<ScheduleAttrInterface> candidates;
   if (op.needsPairMatrices())
-    return getWithPairs(context, form, device, hasProducer);
-  auto get = hasProducer ? getWarpSpecialized : getMultistage;
-  return get(context, form, device);
+    candidates = getWithPairs(context, form, device, hasProducer);
+  else if (hasProducer)
+    candidates = getWarpSpecialized(context, form, device);
+  else
+    candidates = {getMultistage(context, form, device)};
+  int64_t columns = candidates.front().getHeadDimTile();
+  LinearSizes sizes;
+  sizes.itemsOfEntry =
+      op.getNumHeads() * int64_t(llvm::divideCeil(form.valueHeadDim, columns));
+  if (!op.getSequences()) {
+    sizes.entries = getDimSize(op.getQuery(), 0);
+    sizes.tokens = getDimSize(op.getQuery(), 2);
+  }
+  // Nine of ten estimates with pair matrices are off by 12 % at most, others by
+  // 7 %, but times of candidates differ by less.
+  constexpr double ofPairs = 0.12, ofOthers = 0.02;
+  LinearGains least = {op.needsPairMatrices() ? ofPairs : ofOthers,
+                       deviceSizes.leastGain};
+  return chooseLinearSchedule(op, candidates, sizes, device, least);
 }
 
 ScheduleAttrInterface
@@ -519,4 +591,32 @@ GPUScheduleFamily::getRecurrent(LinearAttentionOp op) const {
   attn_tile::LinearRecurrentParameters parameters;
   parameters.valueTile = rows * wide <= 2 * maxStateOfWarp ? wide : wide / 2;
   return makeSchedule(op.getContext(), parameters);
+}
+
+/// Mean of the logarithms of the time of one token after the other, relative to
+/// chunks.
+static double compareRecurrent(LinearAttentionOp op, int64_t tokens,
+                               ScheduleAttrInterface recurrent,
+                               ScheduleAttrInterface chunks,
+                               const DeviceModel &device) {
+  constexpr std::array<int64_t, 3> typicalEntries = {1, 16, 64};
+  double sum = 0;
+  for (int64_t entries : typicalEntries) {
+    LinearWork work = LinearWork::get(op, {tokens, entries});
+    work.tokens = tokens;
+    sum += std::log(getSeconds(estimateLinear(recurrent, work, device)) /
+                    getSeconds(estimateLinear(chunks, work, device)));
+  }
+  return sum;
+}
+
+int64_t GPUScheduleFamily::getRecurrentBound(LinearAttentionOp op,
+                                             ScheduleAttrInterface recurrent,
+                                             ScheduleAttrInterface chunks,
+                                             const DeviceModel &device) const {
+  int64_t tokens = 1, most = op.getChunkOrDefault();
+  while (tokens <= most &&
+         compareRecurrent(op, tokens, recurrent, chunks, device) <= 0)
+    ++tokens;
+  return tokens;
 }

@@ -33,7 +33,7 @@ func.func @step(%q: !q, %k: !q, %v: !q, %g: !rows, %b: !rows, %s: !state, %o: !q
 // Kernels of both branches have the same state.
 // CHECK-LABEL: func.func @dynamic(
 // CHECK-NOT: memref.copy
-// GPU: %[[FEW:.*]] = arith.cmpi ult, %{{.*}}, %c9
+// GPU: %[[FEW:.*]] = arith.cmpi ult, %{{.*}}, %c{{[0-9]+}} : index
 // GPU: scf.if %[[FEW]] {
 // GPU: attn_tile.launch @dynamic_linear_attention
 // GPU: } else {

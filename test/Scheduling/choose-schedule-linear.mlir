@@ -1,11 +1,11 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' | FileCheck %s --check-prefixes=CHECK,SM90
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_80}))' | FileCheck %s --check-prefixes=CHECK,SM80
 
-// With a producer two CTAs share an SM, and one has it where there are 89 to 132 work items. Where all warps copy, there are
-// two work items for each SM.
+// With a producer the model chooses: two CTAs share an SM, and one that has longer chunks has it where there are 73 to 128
+// work items. Where all warps copy, there are two work items for each SM.
 // CHECK-LABEL: func @plain
-// SM90: from = #attn_tile.by_work_items<more_than = 88, at_most = 132,
-// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>,
+// SM90: from = #attn_tile.by_work_items<more_than = 72, at_most = 128,
+// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, split_work_items = 132>,
 // SM90-SAME: otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, local_stages = 1,
 // SM90-SAME: split_work_items = 264, ctas_per_sm = 2>>>)
 // SM80: from = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 216>>)
@@ -46,7 +46,7 @@ func.func @padded(%q: memref<?x4x?x192xbf16>, %g: memref<4xf32>) {
 }
 
 // CHECK-LABEL: func @small
-// SM90: from = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3,
+// SM90: within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3,
 // SM80: from = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
 func.func @small(%q: memref<?x4x?x16xbf16>, %v: memref<?x4x?x8xbf16>) {
   attn.linear_attention ins(%q, %q, %v : memref<?x4x?x16xbf16>, memref<?x4x?x16xbf16>, memref<?x4x?x8xbf16>)
@@ -66,8 +66,8 @@ func.func @chunk(%q: memref<?x4x?x64xbf16>) {
 // A producer copies what the gradient of log-decays needs besides. Where scores take more registers, columns are fewer.
 // CHECK-LABEL: func @decay_grad
 // SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true, split_work_items = 132>)
-// SM90: schedule(#attn_tile.by_work_items<more_than = 88, at_most = 132,
-// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, rows_ahead = true, split_work_items = 132>,
+// SM90: schedule(#attn_tile.by_work_items<more_than = 88, at_most = 128,
+// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, rows_ahead = true, split_work_items = 132>,
 // SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 32, stages = 1, rows_ahead = true, split_work_items = 132>)
 func.func @decay_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?xf32>) {
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
@@ -193,7 +193,8 @@ func.func @elements_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?x128xf32>, 
 
 // Few tokens are computed one after the other. A dynamic number of them is compared at run time.
 // CHECK-LABEL: func @tokens(
-// CHECK: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.
+// SM90: schedule(#attn.by_query_length<bound = 7, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.
+// SM80: schedule(#attn.by_query_length<bound = {{[0-9]+}}, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.
 func.func @tokens(%q: memref<?x4x?x128xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>) causal
@@ -222,9 +223,45 @@ func.func @few_tokens(%q: memref<?x4x1x64xbf16>, %k: memref<?x4x8x72xf16>, %b: m
 // CHECK-LABEL: func @many_tokens(
 // SM90: schedule(#attn_tile.linear_warp_specialized<
 // SM80: schedule(#attn_tile.linear_multistage<
-func.func @many_tokens(%q: memref<?x4x9x64xbf16>) {
-  attn.linear_attention ins(%q, %q, %q : memref<?x4x9x64xbf16>, memref<?x4x9x64xbf16>, memref<?x4x9x64xbf16>)
-      outs(%q : memref<?x4x9x64xbf16>) causal
+func.func @many_tokens(%q: memref<?x4x64x64xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x64x64xbf16>, memref<?x4x64x64xbf16>, memref<?x4x64x64xbf16>)
+      outs(%q : memref<?x4x64x64xbf16>) causal
+  return
+}
+
+// The more a token needs of kernels that go through chunks, the more tokens are computed one after the other.
+// CHECK-LABEL: func @bounds(
+// SM90: schedule(#attn.by_query_length<bound = 7,
+// SM90: schedule(#attn.by_query_length<bound = 41,
+func.func @bounds(%q: memref<?x4x?x128xbf16>, %s: memref<?x4x128x128xf32>, %g: memref<?x4x?x128xf32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      outs(%q : memref<?x4x?x128xbf16>) initial_state(%s : memref<?x4x128x128xf32>) causal
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      outs(%q : memref<?x4x?x128xbf16>) log_decay(%g : memref<?x4x?x128xf32>) initial_state(%s : memref<?x4x128x128xf32>) causal
+  return
+}
+
+// Sizes that are known have one schedule: long chunks where one CTA has an SM, two CTAs where there are many work items.
+// CHECK-LABEL: func @known(
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, split_work_items = 132>)
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, local_stages = 1, split_work_items = 264, ctas_per_sm = 2>)
+func.func @known(%q: memref<4x16x8192x128xbf16>, %k: memref<64x16x512x128xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<4x16x8192x128xbf16>, memref<4x16x8192x128xbf16>, memref<4x16x8192x128xbf16>)
+      outs(%q : memref<4x16x8192x128xbf16>) causal
+  attn.linear_attention ins(%k, %k, %k : memref<64x16x512x128xbf16>, memref<64x16x512x128xbf16>, memref<64x16x512x128xbf16>)
+      outs(%k : memref<64x16x512x128xbf16>) causal
+  return
+}
+
+// So have kernels with pair matrices: where heads are few, two CTAs have half of the columns each.
+// CHECK-LABEL: func @known_delta(
+// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2,
+// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2, local_stages = 1,
+func.func @known_delta(%q: memref<4x16x8192x128xbf16>, %b: memref<4x16x8192xf32>, %k: memref<2x16x16384x128xbf16>, %c: memref<2x16x16384xf32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<4x16x8192x128xbf16>, memref<4x16x8192x128xbf16>, memref<4x16x8192x128xbf16>)
+      outs(%q : memref<4x16x8192x128xbf16>) beta(%b : memref<4x16x8192xf32>) causal
+  attn.linear_attention ins(%k, %k, %k : memref<2x16x16384x128xbf16>, memref<2x16x16384x128xbf16>, memref<2x16x16384x128xbf16>)
+      outs(%k : memref<2x16x16384x128xbf16>) beta(%c : memref<2x16x16384xf32>) causal
   return
 }
 
@@ -250,8 +287,8 @@ func.func @given_choice(%q: memref<?x4x?x64xbf16>) {
 
 // The mean number of tokens of packed sequences decides.
 // CHECK-LABEL: func @sequences(
-// SM90: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.linear_warp_specialized<
-// SM80: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.linear_multistage<
+// SM90: schedule(#attn.by_query_length<bound = 5, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.by_work_items<
+// SM80: schedule(#attn.by_query_length<bound = {{[0-9]+}}, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.linear_multistage<
 func.func @sequences(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>) causal

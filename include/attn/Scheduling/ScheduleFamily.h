@@ -40,10 +40,6 @@ struct ShortSequenceSchedule {
   ScheduleCandidate candidate;
 };
 
-/// Tokens of linear attention from which on kernels go through chunks, more
-/// than so many; for packed sequences their mean.
-constexpr int64_t maxRecurrentTokens = 8;
-
 /// The schedules of one `KernelScheduleKind`. There is one object for each
 /// kind; none has state.
 class ScheduleFamily {
@@ -103,6 +99,14 @@ public:
   /// The schedule of linear attention of few tokens; null if it is `getLinear`.
   virtual ScheduleAttrInterface getRecurrent(LinearAttentionOp) const {
     return {};
+  }
+  /// The number of tokens, for packed sequences their mean, from which on
+  /// linear attention is faster with `chunks` than with `recurrent`.
+  virtual int64_t getRecurrentBound(LinearAttentionOp,
+                                    ScheduleAttrInterface /*recurrent*/,
+                                    ScheduleAttrInterface /*chunks*/,
+                                    const DeviceModel &) const {
+    return 0;
   }
   /// The schedule of kernels without tiles, such as kernels that fill tables.
   virtual ScheduleAttrInterface getScalar(MLIRContext *context) const = 0;

@@ -761,7 +761,7 @@ func.func private @a() attributes {a = #attn_tile.by_work_items<
 
 // -----
 
-// expected-error @below {{'within' and 'otherwise' must have the same 'chunk' and 'value_tile' (were #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3> and #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2>)}}
+// expected-error @below {{'within' and 'otherwise' must have the same 'value_tile' (were #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3> and #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2>)}}
 func.func private @a() attributes {a = #attn_tile.by_work_items<
     more_than = 88, at_most = 132,
     within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>,

@@ -637,17 +637,6 @@ LogicalResult LinearRecurrentParameters::verify(EmitErrorFn emitError) const {
                      << ")";
 }
 
-/// The tokens of a chunk and the columns of a tile of `schedule`, which is one
-/// of linear attention without pair matrices; `std::nullopt` if it is not.
-static std::optional<std::pair<int64_t, int64_t>>
-getLinearTile(attn::ScheduleAttrInterface schedule) {
-  if (auto byWarps = dyn_cast<LinearMultistageAttr>(schedule))
-    return std::make_pair(byWarps.getChunk(), byWarps.getValueTile());
-  if (auto withProducer = dyn_cast<LinearWarpSpecializedAttr>(schedule))
-    return std::make_pair(withProducer.getChunk(), withProducer.getValueTile());
-  return std::nullopt;
-}
-
 LogicalResult ByWorkItemsParameters::verify(EmitErrorFn emitError) const {
   if (failed(verifyNotNegative(emitError, "more_than", moreThan)))
     return failure();
@@ -656,16 +645,16 @@ LogicalResult ByWorkItemsParameters::verify(EmitErrorFn emitError) const {
                        << moreThan << " (was " << atMost << ")";
   for (auto [name, part] : {std::make_pair(StringRef("within"), within),
                             std::make_pair(StringRef("otherwise"), otherwise)})
-    if (!getLinearTile(part))
+    if (!isa<LinearMultistageAttr, LinearWarpSpecializedAttr>(part))
       return emitError() << "'" << name
                          << "' must be #attn_tile.linear_multistage or "
                          << "#attn_tile.linear_warp_specialized (was "
                          << Attribute(part) << ")";
-  if (getLinearTile(within) != getLinearTile(otherwise))
-    return emitError() << "'within' and 'otherwise' must have the same 'chunk' "
-                       << "and 'value_tile' (were " << Attribute(within)
-                       << " and " << Attribute(otherwise) << ")";
-  return success();
+  if (within.getHeadDimTile() == otherwise.getHeadDimTile())
+    return success();
+  return emitError() << "'within' and 'otherwise' must have the same "
+                     << "'value_tile' (were " << Attribute(within) << " and "
+                     << Attribute(otherwise) << ")";
 }
 
 /// Tokens of a chunk of kernels with pair matrices, and their warps.

@@ -18,7 +18,9 @@
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "attn/Interfaces/CostOpInterface.h"
 #include "attn/Interfaces/Target.h"
+#include "attn/PerfModel/LinearTime.h"
 #include "attn/PerfModel/ScheduleTime.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -639,6 +641,13 @@ struct LinearSchedule
   int64_t getSplitKvWorkItems(Attribute schedule) const {
     return cast<ScheduleAttr>(schedule).getSplitWorkItems();
   }
+  SmallVector<attn::KernelTime>
+  estimateOpKernels(Attribute schedule, Operation *op,
+                    const attn::CostAssumptions &assumptions,
+                    const attn::DeviceFigures &device) const {
+    return attn::estimateLinear(schedule, op, assumptions,
+                                attn::DeviceModel::get(device));
+  }
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(
         Attribute(ScalarAttr::get(schedule.getContext(), /*warps=*/1)));
@@ -722,6 +731,13 @@ struct LinearPairsSchedule
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return getPairs(schedule).getPreparation();
   }
+  SmallVector<attn::KernelTime>
+  estimateOpKernels(Attribute schedule, Operation *op,
+                    const attn::CostAssumptions &assumptions,
+                    const attn::DeviceFigures &device) const {
+    return attn::estimateLinear(schedule, op, assumptions,
+                                attn::DeviceModel::get(device));
+  }
   LogicalResult verifyUse(Attribute attribute, Operation *operation,
                           const attn::Target &target) const {
     auto schedule = cast<LinearPairsAttr>(attribute);
@@ -760,6 +776,13 @@ struct ByWorkItemsSchedule
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<ByWorkItemsAttr>(schedule).getOtherwise().getPreparation();
   }
+  SmallVector<attn::KernelTime>
+  estimateOpKernels(Attribute schedule, Operation *op,
+                    const attn::CostAssumptions &assumptions,
+                    const attn::DeviceFigures &device) const {
+    return attn::estimateLinear(schedule, op, assumptions,
+                                attn::DeviceModel::get(device));
+  }
   LogicalResult verifyUse(Attribute attribute, Operation *operation,
                           const attn::Target &target) const {
     auto schedule = cast<ByWorkItemsAttr>(attribute);
@@ -783,6 +806,13 @@ struct LinearRecurrentSchedule
   }
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(schedule);
+  }
+  SmallVector<attn::KernelTime>
+  estimateOpKernels(Attribute schedule, Operation *op,
+                    const attn::CostAssumptions &assumptions,
+                    const attn::DeviceFigures &device) const {
+    return attn::estimateLinear(schedule, op, assumptions,
+                                attn::DeviceModel::get(device));
   }
   LogicalResult verifyUse(Attribute attribute, Operation *operation,
                           const attn::Target &target) const {

@@ -39,6 +39,7 @@ class Target;
 
 namespace mlir::attn {
 
+struct CostAssumptions;
 struct DeviceFigures;
 struct MaskReads;
 class AttentionOpInterface;

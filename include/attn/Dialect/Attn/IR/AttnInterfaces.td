@@ -223,6 +223,16 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
            "const ::mlir::attn::DeviceFigures &":$device),
       /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
+        Estimates the time of each kernel of `op`, which is no attention, for
+        the sizes that `assumptions` give, in the order in which the kernels run;
+        empty if there is no model.
+      }],
+      "::llvm::SmallVector<::mlir::attn::KernelTime>", "estimateOpKernels",
+      (ins "::mlir::Operation *":$op,
+           "const ::mlir::attn::CostAssumptions &":$assumptions,
+           "const ::mlir::attn::DeviceFigures &":$device),
+      /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<[{
         Whether the kernels of `op` (an attention, its gradient or a matmul) can
         have this schedule on `target`; reports on `op` why not.
       }],

@@ -621,10 +621,11 @@ def AttnTile_ByWorkItemsAttr : AttnTile_Attr<"ByWorkItems", "by_work_items", []>
     `within` applies where the heads of all batch entries have more than `more_than` work
     items, and at most `at_most`; otherwise `otherwise` applies. A head has a work item for
     each tile of `value_tile` columns of its values, before chunks are split. Both
-    schedules have the same chunks and tiles.
+    schedules have the same `value_tile`.
 
     Two CTAs on an SM are faster than one where there is work for all of them: many work
-    items, or so few that they are split. In between, one CTA with more stages is faster.
+    items, or so few that they are split. In between, one CTA is faster, with more stages
+    or longer chunks.
     `attn-dispatch-schedules` lowers it to a choice at run time.
 
     ```mlir
