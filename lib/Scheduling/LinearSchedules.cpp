@@ -294,10 +294,13 @@ getWarpSpecialized(MLIRContext *context, const LinearAttentionForm &form,
     return candidates;
   LinearAttentionForm longer = form;
   longer.chunk = longChunk;
-  ScheduleAttrInterface schedule = getOneCta(context, longer, device);
-  // Work items are counted by columns.
-  if (schedule.getHeadDimTile() == candidates.front().getHeadDimTile())
-    candidates.push_back(schedule);
+  auto schedule = cast<attn_tile::LinearWarpSpecializedAttr>(
+      Attribute(getOneCta(context, longer, device)));
+  // Copies are ahead, and work items are counted by columns.
+  constexpr int64_t stagesAhead = 2;
+  if (schedule.getStages() >= stagesAhead &&
+      schedule.getValueTile() == candidates.front().getHeadDimTile())
+    candidates.push_back(cast<ScheduleAttrInterface>(Attribute(schedule)));
   return candidates;
 }
 
@@ -531,6 +534,8 @@ getWithPairs(MLIRContext *context, const LinearAttentionForm &form,
   for (ScheduleAttrInterface chunks :
        getPairChunks(context, form, valueTile, device, hasProducer)) {
     parameters.chunks = chunks;
+    parameters.narrow = {};
+    parameters.narrowWorkItems = 0;
     if (!canSplit && chunks.getHeadDimTile() > narrowTile) {
       parameters.narrow =
           getPairChunks(context, form, narrowTile, device, hasProducer).front();

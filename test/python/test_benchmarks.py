@@ -34,6 +34,8 @@ BENCHMARKS = {
     "head_maps.py": ([], {"map_full", "unchecked_causal", "groups_causal"}),
     "linear_attention.py": ([], {"plain_fwd_h16_d128", "gated_bwd_h1_d64", "kimi_decode_h16_d128",
                                  "delta_packed_h16_d64"}),
+    "linear_schedules.py": (["--suite=few", "--only=plain_decode_d64"],
+                            {"plain_decode_d64.chosen", "plain_decode_d64.r_32"}),
     "merge.py": ([], {"fwd_bf16_d128_p2", "bwd_f32_d128_p8"}),
     "recompute.py": ([], {"blocks_1000", "blocks_20"}),
     "schedules.py": (["--suite=sm_80"], {"h16_16_d128_128_bf16_causal.chosen", "h8_8_d256_256_bf16_full.128_32_2_8"}),

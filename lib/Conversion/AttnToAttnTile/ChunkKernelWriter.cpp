@@ -466,10 +466,39 @@ Value ChunkKernelWriter::loadFirstState(const WorkItem &at,
     return loadGiven();
   Value isSplit =
       arith::CmpIOp::create(b, CmpIPredicate::ugt, splits.count, b.index(1));
-  return emitEither(
-      isSplit,
-      [&] { return loadState(splits.starts, {at.split, at.state}, at); },
-      loadGiven);
+  auto loadStart = [&]() -> Value {
+    return form.areStartsTransposed
+               ? loadTransposedState(splits.starts, {at.split}, at)
+               : loadState(splits.starts, {at.split, at.state}, at);
+  };
+  return emitEither(isSplit, loadStart, loadGiven);
+}
+
+Value ChunkKernelWriter::loadTransposedState(Value source, ValueRange leading,
+                                             const WorkItem &at) {
+  int64_t rows = form.getKeyHeadDim(), columns = form.getValueHeadDim();
+  attn_tile::MapOp map = b.createMap(
+      zeros({keyDim, valueDim}), at.state, at.head, b.index(0), at.column,
+      b.index(keyDim), arith::AddIOp::create(b, at.column, b.index(valueDim)));
+  Block *body = &map.getBody().front();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(body);
+  Value row = body->getArgument(3), column = body->getArgument(4);
+  auto isBelow = [&](Value index, int64_t size) -> Value {
+    return arith::CmpIOp::create(b, CmpIPredicate::ult, index, b.index(size));
+  };
+  auto clamp = [&](Value index, int64_t size) -> Value {
+    return arith::MinUIOp::create(b, index, b.index(size - 1));
+  };
+  SmallVector<Value> indices(leading);
+  llvm::append_values(indices, body->getArgument(1), body->getArgument(2),
+                      clamp(column, columns), clamp(row, rows));
+  Value element = memref::LoadOp::create(b, source, indices);
+  Value exists =
+      arith::AndIOp::create(b, isBelow(row, rows), isBelow(column, columns));
+  attn_tile::YieldOp::create(
+      b, ValueRange{arith::SelectOp::create(b, exists, element, b.scalar(0))});
+  return map;
 }
 
 Value ChunkKernelWriter::emitIdentity(const WorkItem &at) {

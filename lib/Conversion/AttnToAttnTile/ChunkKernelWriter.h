@@ -60,8 +60,9 @@ struct LinearKernelForm {
   double scale;
   /// Whether tokens see later ones, and the first state is before the last one.
   bool isReversed = false;
-  /// Whether the first state has its dimensions exchanged.
-  bool isFirstTransposed = false;
+  /// Whether the first state, and the states before splits, have their
+  /// dimensions exchanged.
+  bool isFirstTransposed = false, areStartsTransposed = false;
   /// The factor of the first state; the last one is divided by it.
   double stateFactor = 1;
   DecayRange range = DecayRange::All;
@@ -262,6 +263,10 @@ protected:
   Value loadState(Value source, ValueRange leading, const WorkItem &at);
   void storeState(Value state, Value dest, ValueRange leading,
                   const WorkItem &at);
+  /// Loads columns of a state that are rows of a tensor, which has the
+  /// `leading` indices before those of the state and the head.
+  Value loadTransposedState(Value source, ValueRange leading,
+                            const WorkItem &at);
   /// Emits one of two tiles of a state.
   Value emitEither(Value condition, function_ref<Value()> emitThen,
                    function_ref<Value()> emitElse);

@@ -78,7 +78,6 @@ public:
   void write();
 
 private:
-  Value loadTransposedState(const WorkItem &at);
   Value loadGivenState(const WorkItem &at);
   Value loadFirstState(const WorkItem &at) {
     return ChunkKernelWriter::loadFirstState(
@@ -182,37 +181,10 @@ OutputKernelWriter::OutputKernelWriter(OpBuilder &builder,
   terms.chunkTerms = get(form.terms.chunkTerms);
 }
 
-/// Loads columns of the first state that are rows of a tensor.
-Value OutputKernelWriter::loadTransposedState(const WorkItem &at) {
-  int64_t rows = form.getKeyHeadDim(), columns = form.getValueHeadDim();
-  attn_tile::MapOp map = b.createMap(
-      zeros({keyDim, valueDim}), at.state, at.head, b.index(0), at.column,
-      b.index(keyDim), arith::AddIOp::create(b, at.column, b.index(valueDim)));
-  Block *body = &map.getBody().front();
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(body);
-  Value row = body->getArgument(3), column = body->getArgument(4);
-  auto isBelow = [&](Value index, int64_t size) -> Value {
-    return arith::CmpIOp::create(b, CmpIPredicate::ult, index, b.index(size));
-  };
-  auto clamp = [&](Value index, int64_t size) -> Value {
-    return arith::MinUIOp::create(b, index, b.index(size - 1));
-  };
-  Value element = memref::LoadOp::create(
-      b, firstState,
-      ValueRange{body->getArgument(1), body->getArgument(2),
-                 clamp(column, columns), clamp(row, rows)});
-  Value exists =
-      arith::AndIOp::create(b, isBelow(row, rows), isBelow(column, columns));
-  attn_tile::YieldOp::create(
-      b, ValueRange{arith::SelectOp::create(b, exists, element, b.scalar(0))});
-  return map;
-}
-
 Value OutputKernelWriter::loadGivenState(const WorkItem &at) {
   if (!firstState)
     return zeros({keyDim, valueDim});
-  Value state = form.isFirstTransposed ? loadTransposedState(at)
+  Value state = form.isFirstTransposed ? loadTransposedState(firstState, {}, at)
                                        : loadState(firstState, at.state, at);
   return form.stateFactor == 1 ? state : multiply(state, form.stateFactor);
 }
@@ -592,16 +564,31 @@ static SmallVector<DecayRange> getRanges(const LinearKernelForm &form) {
   return {DecayRange::Factored, DecayRange::Other};
 }
 
-/// Launches the kernels of one computation, before its operation.
-static void createKernels(RewriterBase &rewriter, LinearKernelForm form,
-                          SymbolTable &symbols, StringRef name) {
+/// Launches the kernels of the states that the splits of one computation begin
+/// with, before its operation.
+static ChunkSplits createSplitStarts(RewriterBase &rewriter,
+                                     const LinearKernelForm &form,
+                                     SymbolTable &symbols, StringRef name) {
   ChunkSplits splits = createSplits(rewriter, form, form.countTiles());
-  if (splits.count) {
-    allocateStates(rewriter, form, splits);
-    if (form.cumulative)
-      splits.decays = allocateDecays(rewriter, form, splits);
-    createSplitStates(rewriter, form, splits, symbols, name);
-  }
+  if (!splits.count)
+    return splits;
+  allocateStates(rewriter, form, splits);
+  if (form.cumulative)
+    splits.decays = allocateDecays(rewriter, form, splits);
+  createSplitStates(rewriter, form, splits, symbols, name);
+  return splits;
+}
+
+static void deallocateSplits(OpBuilder &builder, Location loc,
+                             const ChunkSplits &splits) {
+  deallocate(builder, loc, {splits.states, splits.starts, splits.decays});
+}
+
+/// Launches the kernels of the outputs of one computation, before its
+/// operation.
+static void createOutputs(RewriterBase &rewriter, LinearKernelForm form,
+                          const ChunkSplits &splits, SymbolTable &symbols,
+                          StringRef name) {
   for (DecayRange range : getRanges(form)) {
     form.range = range;
     StringRef suffix = range == DecayRange::Factored ? "_factored" : "";
@@ -611,8 +598,36 @@ static void createKernels(RewriterBase &rewriter, LinearKernelForm form,
     OutputKernelWriter(rewriter, form, kernel, splits).write();
     rewriter.setInsertionPoint(form.op);
   }
-  deallocate(rewriter, form.op->getLoc(),
-             {splits.states, splits.starts, splits.decays});
+}
+
+/// Launches all kernels of one computation.
+static void createKernels(RewriterBase &rewriter, const LinearKernelForm &form,
+                          SymbolTable &symbols, StringRef name) {
+  ChunkSplits splits = createSplitStarts(rewriter, form, symbols, name);
+  createOutputs(rewriter, form, splits, symbols, name);
+  deallocateSplits(rewriter, form.op->getLoc(), splits);
+}
+
+/// Launches the kernels of the gradients of values, `ofValue`, and of keys,
+/// `ofKey`. The states of the one are those of the other with their dimensions
+/// exchanged: with as many columns of both, the states before splits are
+/// computed once.
+static void createKeyValueGradients(RewriterBase &rewriter,
+                                    const LinearKernelForm &ofValue,
+                                    LinearKernelForm ofKey,
+                                    SymbolTable &symbols) {
+  StringRef nameOfValue = "_linear_dv", nameOfKey = "_linear_dk";
+  if (ofKey.getKeyHeadDim() != ofKey.getValueHeadDim()) {
+    createKernels(rewriter, ofValue, symbols, nameOfValue);
+    createKernels(rewriter, ofKey, symbols, nameOfKey);
+    return;
+  }
+  ChunkSplits splits =
+      createSplitStarts(rewriter, ofValue, symbols, nameOfValue);
+  createOutputs(rewriter, ofValue, splits, symbols, nameOfValue);
+  ofKey.areStartsTransposed = true;
+  createOutputs(rewriter, ofKey, splits, symbols, nameOfKey);
+  deallocateSplits(rewriter, ofValue.op->getLoc(), splits);
 }
 
 void attn::createLinearAttentionKernels(RewriterBase &rewriter,
@@ -666,7 +681,6 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   ofKey.firstState = op.getDfinalState();
   ofKey.isFirstTransposed = true;
   ofKey.terms = workspace.getTermsOfKeys();
-  createKernels(rewriter, ofKey, symbols, "_linear_dk");
 
   ofValue.query = op.getKey();
   ofValue.key = op.getQuery();
@@ -674,7 +688,7 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   ofValue.out = op.getDvalue();
   ofValue.firstState = op.getDfinalState();
   ofValue.lastState = op.getDinitialState();
-  createKernels(rewriter, ofValue, symbols, "_linear_dv");
+  createKeyValueGradients(rewriter, ofValue, ofKey, symbols);
   if (op.getDlogDecay())
     createDecayGradKernels(rewriter, op, workspace, table.chunks, symbols);
   deallocate(rewriter, op.getLoc(), {cumulative, table.chunks});

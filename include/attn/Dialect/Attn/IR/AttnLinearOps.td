@@ -122,7 +122,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     | gated DeltaNet (Yang et al. 2025, arXiv:2412.06464) | per token and head | yes |
     | Kimi delta attention (Kimi Team 2025, arXiv:2510.26692) | per token, head and key element | yes |
 
-    Kernels compute `chunk` tokens at a time (64 if absent), a power of two: with
+    Kernels compute `chunk` tokens at a time, a power of two. If it is absent, it is 64,
+    or on GPUs 64 or 128 as the model finds. They have
     matmuls of the chunk and the state before it, and a decay mask inside the chunk.
     With the delta rule, the `u` of a chunk are the solution of a triangular system
     (the WY form). No exponent is positive where decays are small, so decays of any
@@ -131,7 +132,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     if absent).
 
     For few tokens, as in decoding, GPUs have a kernel that computes one token after
-    the other instead (`#attn_tile.linear_recurrent`). Where the number of tokens is
+    the other instead (`#attn_tile.linear_recurrent`), up to the number of tokens from
+    which chunks are faster by the model. Where the number of tokens is
     dynamic, both kinds of kernels are compiled, and the host chooses. Packed sequences
     with states count with their mean number of tokens.
 
