@@ -76,6 +76,7 @@ LinearWork LinearWork::get(LinearAttentionGradOp op,
   LinearWork work = getWork(op, assumptions);
   work.isGradient = true;
   work.hasDecayGradient = op.getDlogDecay() && work.hasDecay;
+  work.sharesStarts = work.keyHeadDim == work.valueHeadDim;
   // Values are keys in one of the kernels, and keys are values.
   work.keyHeadDim = work.valueHeadDim =
       std::max(work.keyHeadDim, work.valueHeadDim);
@@ -139,7 +140,8 @@ private:
   void addLargeDecays();
   Splits divide(const ChunkSchedule &schedule, bool isRepeated) const;
 
-  void addComputation(const ChunkSchedule &schedule, bool hasTerms);
+  void addComputation(const ChunkSchedule &schedule, bool hasTerms,
+                      bool hasStarts = false);
   double getPairCycles() const;
   double getPairGradientCycles() const;
   ChunkKernel getPairStep(const ChunkSchedule &schedule) const;
@@ -273,8 +275,10 @@ Splits LinearModel::divide(const ChunkSchedule &schedule,
 //===----------------------------------------------------------------------===//
 
 /// Adds the kernels of outputs, or of one gradient. `hasTerms`: with terms of
-/// the gradient of log-decays.
-void LinearModel::addComputation(const ChunkSchedule &schedule, bool hasTerms) {
+/// the gradient of log-decays. `hasStarts`: another computation has the states
+/// before splits already.
+void LinearModel::addComputation(const ChunkSchedule &schedule, bool hasTerms,
+                                 bool hasStarts) {
   auto rows = double(schedule.chunk), columns = double(schedule.columns);
   auto depth = double(llvm::alignTo(work.keyHeadDim, schedule.chunk));
   double state = depth * columns, values = rows * columns;
@@ -307,7 +311,7 @@ void LinearModel::addComputation(const ChunkSchedule &schedule, bool hasTerms) {
         getStateBytes(double(work.elementBytes), splits.count * splits.steps);
   }
   outputs.elements /= threads;
-  if (splits.count > 1) {
+  if (splits.count > 1 && !hasStarts) {
     add({"states", fit.linearStateStep * latency, getMma(depth, columns, rows),
          (state + decayed) / threads, getRowBytes(1, 1) + splitBytes},
         schedule, splits);
@@ -324,8 +328,8 @@ void LinearModel::addChunks(const ChunkSchedule &schedule) {
   if (!work.isGradient)
     return addComputation(schedule, /*hasTerms=*/false);
   addComputation(schedule, work.hasDecayGradient);
-  addComputation(schedule, work.hasDecayGradient);
   addComputation(schedule, /*hasTerms=*/false);
+  addComputation(schedule, work.hasDecayGradient, work.sharesStarts);
   if (work.hasDecayGradient)
     addSmall("gradient of log-decays", 8 * f32Bytes * work.countTokens());
 }

@@ -37,6 +37,8 @@ struct LinearWork {
   bool isGradient = false;
   /// Whether log-decays of heads or tokens have a gradient.
   bool hasDecayGradient = false;
+  /// Whether gradients of keys and values have the same states before splits.
+  bool sharesStarts = false;
 
   static LinearWork get(LinearAttentionOp op,
                         const CostAssumptions &assumptions);

@@ -154,11 +154,11 @@ func.func @split(%q: memref<1x2x?x16xbf16>, %o: memref<1x2x?x16xbf16>) {
 
 // CHECK-LABEL: attn_tile.kernel @gradient_linear_dq(
 // CHECK: arith.cmpi sge
-// CHECK-LABEL: attn_tile.kernel @gradient_linear_dk(
+// CHECK-LABEL: attn_tile.kernel @gradient_linear_dv(
 // CHECK: scf.for %[[N:.*]] = {{.*}} iter_args
 // CHECK: arith.subi %{{.*}}, %[[N]]
 // CHECK: arith.cmpi sle
-// CHECK-LABEL: attn_tile.kernel @gradient_linear_dv(
+// CHECK-LABEL: attn_tile.kernel @gradient_linear_dk(
 // CHECK: scf.for %[[N:.*]] = {{.*}} iter_args
 // CHECK: arith.subi %{{.*}}, %[[N]]
 // CHECK: arith.cmpi sle
@@ -168,14 +168,40 @@ func.func @split(%q: memref<1x2x?x16xbf16>, %o: memref<1x2x?x16xbf16>) {
 // CHECK-SAME:  %[[DQ:[a-z0-9]+]]: memref<1x2x?x16xbf16>, %[[DK:[a-z0-9]+]]: memref<1x2x?x16xbf16>,
 // CHECK-SAME:  %[[DV:[a-z0-9]+]]: memref<1x2x?x32xbf16>
 // CHECK: attn_tile.launch @gradient_linear_dq args(%[[DO]], %[[V]], %[[K]], %[[DQ]] :
-// CHECK: attn_tile.launch @gradient_linear_dk args(%[[V]], %[[DO]], %[[Q]], %[[DK]] :
 // CHECK: attn_tile.launch @gradient_linear_dv args(%[[K]], %[[Q]], %[[DO]], %[[DV]] :
+// CHECK: attn_tile.launch @gradient_linear_dk args(%[[V]], %[[DO]], %[[Q]], %[[DK]] :
 func.func @gradient(%q: memref<1x2x?x16xbf16>, %k: memref<1x2x?x16xbf16>, %v: memref<1x2x?x32xbf16>,
                     %do: memref<1x2x?x32xbf16>, %dq: memref<1x2x?x16xbf16>, %dk: memref<1x2x?x16xbf16>,
                     %dv: memref<1x2x?x32xbf16>) {
   attn.linear_attention_grad ins(%q, %k, %v, %do : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x32xbf16>, memref<1x2x?x32xbf16>)
       outs(%dq, %dk, %dv : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x32xbf16>) causal
       schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 2, warps = 4>)
+  return
+}
+
+// -----
+
+// The states that splits begin with are computed once for gradients of values and of keys, which have them with their
+// dimensions exchanged, if there are as many columns of both.
+
+// CHECK-LABEL: attn_tile.kernel @split_gradient_linear_dk(
+// CHECK: attn_tile.map
+// CHECK: %[[START:.*]] = memref.load %{{.*}} : memref<?x?x2x16x16xf32>
+// CHECK: arith.select %{{.*}}, %[[START]]
+// CHECK-LABEL: func @split_gradient(
+// CHECK: attn_tile.launch @split_gradient_linear_dq_states
+// CHECK: attn_tile.launch @split_gradient_linear_dq_starts
+// CHECK: attn_tile.launch @split_gradient_linear_dq args
+// CHECK: attn_tile.launch @split_gradient_linear_dv_states
+// CHECK: attn_tile.launch @split_gradient_linear_dv_starts args(%{{.*}}, %[[STARTS:[a-z0-9_]+]]
+// CHECK: attn_tile.launch @split_gradient_linear_dv args({{.*}}%[[STARTS]]
+// CHECK-NOT: attn_tile.launch
+// CHECK: attn_tile.launch @split_gradient_linear_dk args({{.*}}%[[STARTS]]
+func.func @split_gradient(%q: memref<1x2x?x16xbf16>, %dq: memref<1x2x?x16xbf16>, %dk: memref<1x2x?x16xbf16>,
+                          %dv: memref<1x2x?x16xbf16>) {
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>)
+      outs(%dq, %dk, %dv : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>) causal
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, split_work_items = 264>)
   return
 }
 
@@ -188,13 +214,13 @@ func.func @gradient(%q: memref<1x2x?x16xbf16>, %k: memref<1x2x?x16xbf16>, %v: me
 // CHECK: %[[DOTS:.*]] = vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
 // CHECK: attn_tile.store %[[DOTS]]
 // CHECK: attn_tile.store %{{.*}} : vector<64x16xbf16>, memref<?x?x2x16x16xbf16>
+// CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dv(
+// CHECK-NOT: vector.multi_reduction
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dk(
 // CHECK-COUNT-2: vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
 // CHECK: attn_tile.load {{.*}} : memref<?x?x2x16x16xbf16> -> vector<64x16xbf16>
 // CHECK: %[[TERMS:.*]] = vector.multi_reduction <add>
 // CHECK: attn_tile.store %[[TERMS]]
-// CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dv(
-// CHECK-NOT: vector.multi_reduction
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dlog_decay(
 // CHECK: attn_tile.thread_for to(%c32
 // CHECK-COUNT-24: memref.load %{{.*}} : memref<1x?x2x?xf32>
