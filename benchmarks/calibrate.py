@@ -58,8 +58,8 @@ CORE = '#attn.device<"host", sms = 1, clock_mhz = 3650, registers = %d, l2_bytes
 CORES = {"native": CORE % 512, "x86-64-v3": CORE % 128}
 # Errors of the median and of the worst case that groups may have.
 BOUNDS = (0.10, 0.25)
-# Of kernels of a few microseconds, and where one gradient takes twice the time of others like it.
-BOUNDS_OF = {"linear": (0.10, 0.45), "linear, few": (0.10, 0.55)}
+# Of kernels that take a few microseconds.
+BOUNDS_OF = {"linear, few": (0.10, 0.55)}
 # The part of the cases in which the least estimate must be within 3 % of the fastest schedule.
 LEAST, LEAST_OF = 0.9, {"linear, pairs": 0.75}
 

@@ -68,7 +68,8 @@ class Case:
 def make_chunks_schedule(kind, mode, dim, chunk, ctas):
     """As the compiler makes it; empty where two CTAs have no room for two stages, or registers for all columns."""
     has_gradient = mode == "bwd" and kind == "token"
-    if has_gradient and chunk > 64:
+    # With decays, more of the long chunks forget so much that they need other kernels.
+    if kind != "plain" and chunk > 64:
         return ""
     rows = max(dim, chunk)
     loaded = chunk * (2 * rows + COLUMNS) + (chunk + rows) * COLUMNS * has_gradient

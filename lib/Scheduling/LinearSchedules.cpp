@@ -278,7 +278,8 @@ static ScheduleAttrInterface getOneCta(MLIRContext *context,
 }
 
 /// The schedules of kernels with a producer. Sequences of few tokens would
-/// leave most of long chunks empty.
+/// leave most of long chunks empty. With decays, more of these would forget so
+/// much that decays are no factors of tokens.
 static SmallVector<ScheduleAttrInterface>
 getWarpSpecialized(MLIRContext *context, const LinearAttentionForm &form,
                    const DeviceModel &device) {
@@ -290,7 +291,7 @@ getWarpSpecialized(MLIRContext *context, const LinearAttentionForm &form,
   if (form.chunk == shortChunk)
     if (ScheduleAttrInterface two = getTwoCtas(context, form, device))
       candidates.push_back(two);
-  if (form.hasChunk || form.hasSequences)
+  if (form.hasChunk || form.hasSequences || form.hasDecay)
     return candidates;
   LinearAttentionForm longer = form;
   longer.chunk = longChunk;

@@ -63,11 +63,11 @@ func.func @chunk(%q: memref<?x4x?x64xbf16>) {
   return
 }
 
-// A producer copies what the gradient of log-decays needs besides. Where scores take more registers, columns are fewer.
+// With decays, chunks are short. A producer copies what the gradient of log-decays needs besides. Where scores take more registers, columns are fewer.
 // CHECK-LABEL: func @decay_grad
 // SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true, split_work_items = 132>)
 // SM90: schedule(#attn_tile.by_work_items<more_than = {{[0-9]+}}, at_most = 128,
-// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, rows_ahead = true, split_work_items = 132>,
+// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, rows_ahead = true, split_work_items = 132>,
 // SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 32, stages = 1, rows_ahead = true, split_work_items = 132>)
 func.func @decay_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?xf32>) {
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
