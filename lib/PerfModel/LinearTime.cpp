@@ -95,7 +95,8 @@ struct ChunkSchedule {
   static std::optional<ChunkSchedule> get(Attribute schedule,
                                           const DeviceModel &device);
   double getThreads() const {
-    return double(chunk / warpgroupRows * warpgroupThreads);
+    int64_t warpgroups = chunk / warpgroupRows;
+    return double(warpgroups * warpgroupThreads);
   }
 };
 
@@ -186,7 +187,7 @@ std::optional<ChunkSchedule> ChunkSchedule::get(Attribute schedule,
                        byWarps.getStages(), ctas, byWarps.getSplitWorkItems()};
 }
 
-/// Cycles in which the MMAs of a product of `[rows, depth]` and `[depth,
+/// Cycles in which the MMAs of a matmul of `[rows, depth]` and `[depth,
 /// columns]` read their operands: each 64 rows read all of the right-hand side.
 double LinearModel::getMma(double rows, double columns, double depth,
                            bool isLhsInRegisters) const {
@@ -210,7 +211,7 @@ KernelTime &LinearModel::add(StringRef name, double launch) {
   return time;
 }
 
-/// Adds a kernel without matmuls, such as the one that sums up log-decays.
+/// Adds a kernel without matmuls, such as the kernel that adds up log-decays.
 void LinearModel::addSmall(StringRef name, double bytes) {
   add(name, fit.linearSmallKernel).memory = getMemoryCycles(bytes);
 }
