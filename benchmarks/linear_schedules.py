@@ -14,8 +14,8 @@ chunks   kernels that go through chunks, without decays and with decays of heads
 pairs    the same for the delta rule and decays of key elements, whose chunks have 64 tokens
 few      1 to 64 tokens, with states: one token after the other, and chunks
 
-Outputs and gradients of a case are compared with the results of its first schedule. A row of the results file has the keys
-of linear_attention.py, and `schedule`, `chosen` and `suite`.
+Outputs and gradients of a case are compared with the results of its first schedule. A row of the results file has the
+keys of linear_attention.py, and `schedule`, `chosen` and `suite`.
 """
 
 import dataclasses
