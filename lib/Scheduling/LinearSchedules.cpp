@@ -620,7 +620,11 @@ int64_t GPUScheduleFamily::getRecurrentBound(LinearAttentionOp op,
                                              ScheduleAttrInterface recurrent,
                                              ScheduleAttrInterface chunks,
                                              const DeviceModel &device) const {
-  int64_t tokens = 1, most = op.getChunkOrDefault();
+  // Of packed sequences the mean counts, but the longest one takes the time:
+  // decode steps next to a long prompt have a mean of few tokens, too.
+  constexpr int64_t mostMean = 8;
+  int64_t most = op.getSequences() ? mostMean : op.getChunkOrDefault();
+  int64_t tokens = 1;
   while (tokens <= most &&
          compareRecurrent(op, tokens, recurrent, chunks, device) <= 0)
     ++tokens;

@@ -295,6 +295,16 @@ func.func @sequences(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: m
   return
 }
 
+// At most eight tokens: decode steps next to a long prompt have a mean of few tokens, too.
+// CHECK-LABEL: func @sequences_of_elements(
+// SM90: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.linear_pairs<
+func.func @sequences_of_elements(%q: memref<1x4x?x64xbf16>, %g: memref<1x4x?x64xf32>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q, %s : memref<1x4x?x64xbf16>, memref<?x4x64x64xf32>) log_decay(%g : memref<1x4x?x64xf32>)
+      initial_state(%s : memref<?x4x64x64xf32>) sequences(%c : memref<?xi32>) causal
+  return
+}
+
 // CHECK-LABEL: func @given_recurrent(
 // CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 16>)
 func.func @given_recurrent(%q: memref<1x4x?x64xbf16>, %s: memref<?x4x64x64xf32>, %c: memref<?xi32>) {

@@ -135,7 +135,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     the other instead (`#attn_tile.linear_recurrent`), up to the number of tokens from
     which chunks are faster by the model. Where the number of tokens is
     dynamic, both kinds of kernels are compiled, and the host chooses. Packed sequences
-    with states count with their mean number of tokens.
+    with states count with their mean number of tokens, and have at most 8 in this
+    kernel: the longest sequence takes the time.
 
     The operation is in destination style: on tensors it returns the new contents
     of `out` and, if it has one, of `final_state`. On memrefs it writes them.
