@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 from attn import masks  # noqa: E402
-from attn.torch import flash_attn_func, quantize, sdpa, varlen_attn  # noqa: E402
+from attn.torch import flash_attn_func, flash_attn_varlen_func, quantize, sdpa, varlen_attn  # noqa: E402
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 #: Bits of the mantissa, exponent of the smallest normal number, and the largest number.
@@ -246,6 +246,63 @@ def test_flash_attn_func():
     assert torch.equal(out.view(torch.uint8), plain.view(torch.uint8)) and lse.shape == (2, 4, 33)
 
 
+BOUNDS = torch.tensor([0, 20, 20, 53], dtype=torch.int32)
+
+
+@pytest.mark.parametrize("used", [None, torch.tensor([7, 0, 33], dtype=torch.int32)])
+@pytest.mark.parametrize("dtype", [E4M3, E5M2])
+def test_packed_varlen_func(dtype, used):
+    q, k, v = (make(53, heads, 64, seed=seed, dtype=torch.bfloat16) for seed, heads in enumerate((4, 2, 2)))
+    scale = torch.tensor(0.06)
+    out, lse, _, amax = flash_attn_varlen_func(
+        q, k, v, BOUNDS, BOUNDS, causal=True, seqused_q=used, seqused_k=used, out_dtype=dtype, out_scale=scale,
+        return_amax=True, return_attn_probs=True,
+    )  # fmt: skip
+    assert out.shape == (53, 4, 64) and out.dtype == dtype and lse.shape == (4, 53)
+    largest = 0.0
+    for number, begin in enumerate((0, 20, 20)):
+        length = (20, 0, 33)[number] if used is None else used[number].item()
+        if not length:
+            continue
+        parts = (x[begin : begin + length].transpose(0, 1)[None] for x in (q, k, v))
+        expected = reference(*parts, torch.ones(length, length, dtype=torch.bool).tril())
+        check(out[begin : begin + length].transpose(0, 1)[None], expected, scale.double(), 2.0**-7)
+        largest = max(largest, expected.abs().max().item())
+    if used is not None:
+        assert (out[7:20].float() == 0).all()
+    torch.testing.assert_close(amax.item(), largest, rtol=2.0**-7, atol=0.0)
+
+
+def test_padded_varlen_func():
+    q, k, v = (make(2, 30, heads, 64, seed=seed, dtype=torch.bfloat16) for seed, heads in enumerate((4, 2, 2)))
+    used, scale = torch.tensor([30, 11], dtype=torch.int32), torch.rand(2, 4) / 8 + 0.1
+    out = flash_attn_varlen_func(q, k, v, seqused_q=used, seqused_k=used, out_dtype=E4M3, out_scale=scale)
+    for entry, length in enumerate((30, 11)):
+        parts = (x[entry : entry + 1, :length].transpose(1, 2) for x in (q, k, v))
+        rows = out[entry : entry + 1, :length].transpose(1, 2)
+        check(rows, reference(*parts), by_row(scale)[entry : entry + 1], 2.0**-7)
+    assert (out[1, 11:].float() == 0).all()
+    # Keys alone have lengths, as in decoding.
+    out, amax = flash_attn_varlen_func(
+        q[:, :1], k, v, seqused_k=used, out_dtype=E4M3, out_scale=scale, return_amax=True
+    )
+    for entry, length in enumerate((30, 11)):
+        parts = (x[entry : entry + 1].transpose(1, 2) for x in (q[:, :1], k[:, :length], v[:, :length]))
+        expected = reference(*parts)
+        check(out[entry : entry + 1].transpose(1, 2), expected, by_row(scale)[entry : entry + 1], 2.0**-7)
+        torch.testing.assert_close(amax[entry].double(), expected.abs().amax((0, 2, 3)), rtol=2.0**-7, atol=0.0)
+
+
+def test_compiled_varlen_func():
+    q, k, v = (make(53, 2, 64, seed=seed, dtype=torch.bfloat16) for seed in range(3))
+
+    def attend(q, k, v, scale):
+        return flash_attn_varlen_func(q, k, v, BOUNDS, BOUNDS, out_dtype=E4M3, out_scale=scale, return_amax=True)
+
+    results = [run(q, k, v, torch.tensor(0.05)) for run in (attend, torch.compile(attend, fullgraph=True))]
+    assert torch.equal(*(out.view(torch.uint8) for out, _ in results)) and torch.equal(*(amax for _, amax in results))
+
+
 @pytest.mark.parametrize("return_amax", [False, True])
 def test_compiled(return_amax):
     q, k, v = (make(1, 4, 33, 64, seed=seed, dtype=torch.bfloat16) for seed in range(3))
@@ -284,6 +341,7 @@ def test_delayed_scaling():
 
 X, W = make(1, 4, 8, 64), make(1, 4, 8, 64).requires_grad_()
 ONE = torch.tensor(1.0)
+ROWS, SHORT = X[0, 0, :, None], torch.tensor([0, 8], dtype=torch.int32)
 NESTED = torch.nested.nested_tensor([make(length, 4, 64) for length in (8, 5)], layout=torch.jagged).transpose(1, 2)
 ERRORS = [
     (lambda: sdpa(X, X, X, out_scale=ONE), "out_scale is for outputs of 8 bits; pass out_dtype, or leave it out"),
@@ -329,6 +387,18 @@ ERRORS = [
     ),
     (lambda: sdpa(X, X, X, dropout_p=1.0, out_dtype=E4M3), "dropout_p is 1, with which the output is 0"),
     (lambda: sdpa(*[X.double()] * 3, out_dtype=E4M3), "out_dtype is torch.float8_e4m3fn, which goes with no query of"),
+    (
+        lambda: flash_attn_varlen_func(ROWS, ROWS, ROWS, SHORT, SHORT, out_dtype=E4M3, out_scale=torch.ones(2, 1)),
+        "out_scale has the shape (2, 1), expected (), as query has not 4 dimensions",
+    ),
+    (
+        lambda: flash_attn_varlen_func(ROWS, X, X, SHORT, seqused_k=SHORT[:1] + 4, out_dtype=E4M3),
+        "out_dtype is given with cu_seqlens_q and a KV cache; leave it out, and call quantize(out)",
+    ),
+    (
+        lambda: flash_attn_varlen_func(ROWS, ROWS, ROWS, SHORT, SHORT, return_amax=True),
+        "return_amax is for outputs of 8 bits",
+    ),
     (
         lambda: attn.Attention("bf16", 4, 4, 64, out_dtype="f16"),
         "out_dtype is 'f16' and dtype 'bf16'; it must be bf16 or f32 or f8E4M3FN or f8E5M2",

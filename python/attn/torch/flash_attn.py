@@ -4,7 +4,7 @@
 """``flash_attn_func`` and ``flash_attn_varlen_func`` of the package flash-attn."""
 
 import math
-from typing import List, Optional, Tuple, Union
+from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from attn.torch.flash_arguments import check_entries, find_sinks, refuse_qv
 from attn.torch.kernels import Kind, find_clauses
 from attn.torch.key_clauses import find_key_clauses
 from attn.torch.kv_cache import KVCache, attend_to_cache, check_longest
-from attn.torch.rounded_output import attend_rounded, check_output
+from attn.torch.rounded_output import Output, attend_rounded, check_output
 from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.torch.straight_through import QuantizeGradient, Sources, attend_scaled, move_sources
 
@@ -41,6 +41,27 @@ def _check(rank: int, scale: Optional[float], dropout_p: float, softcap: float, 
             raise AttnError(f"{name} has {tensor.dim()} dimensions, expected {rank}")
     if not 0.0 <= softcap < math.inf:
         raise AttnError(f"softcap is {softcap}; it must be a finite number from 0")
+
+
+def _attend_rounded(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    captures: Sequence[Tensor],
+    kind: Kind,
+    with_lse: bool,
+    descales: Tuple[Optional[Tensor], ...],
+    output: Output,
+    order: Callable[[Tensor], Tensor],
+    dims: int = 4,
+) -> Result:
+    """The results with an output of 8 bits, ``order`` of it, and perhaps of the log-sum-exp."""
+    narrow, lse, amax = attend_rounded(query, key, value, captures, kind, with_lse, descales, output, dims)
+    further: List[Optional[Tensor]] = []
+    if with_lse and lse is not None:
+        further = [lse[0] if dims == 3 else lse, None]
+    further += [amax] if output.with_amax else []
+    return (order(narrow), *further) if further else order(narrow)
 
 
 def flash_attn_func(
@@ -102,11 +123,9 @@ def flash_attn_func(
     descales = (q_descale, k_descale, v_descale)
     output = check_output(out_dtype, out_scale, return_amax, dropout_p, straight_through, quantize_dout)
     if output is not None:
-        narrow, lse, amax = attend_rounded(query, key, value, captures, kind, return_attn_probs, descales, output)
-        narrow = narrow.transpose(1, 2)
-        further = [lse, None] if return_attn_probs else []
-        further += [amax] if return_amax else []
-        return (narrow, *further) if further else narrow
+        return _attend_rounded(
+            query, key, value, captures, kind, return_attn_probs, descales, output, lambda out: out.transpose(1, 2)
+        )
     out, lse = attend_scaled(
         query, key, value, captures, kind, return_attn_probs, descales, sources, quantize_dout
     )
@@ -184,6 +203,7 @@ def _attend_padded(
     with_lse: bool,
     descales: Tuple[Optional[Tensor], ...],
     sources: Tuple[Optional[Sources], Optional[QuantizeGradient]],
+    output: Optional[Output],
 ) -> Result:
     """Attention of batch entries ``[batch, positions, heads, head dim]``, of whose positions the first ones count."""
     query, key, value = (with_unit_stride(x, name).transpose(1, 2) for x, name in ((q, "q"), (k, "k"), (v, "v")))
@@ -207,6 +227,10 @@ def _attend_padded(
         captures += [alibi_slopes, shift]
     kind = kind._replace(clauses=clauses, score_mod=write_score_mod(softcap, alibi_slopes, shift))
     straight_through = move_sources(sources[0], (q, k, v), lambda source, _: source.transpose(1, 2))
+    if output is not None:
+        return _attend_rounded(
+            query, key, value, captures, kind, with_lse, descales, output, lambda out: out.transpose(1, 2)
+        )
     out, lse = attend_scaled(
         query, key, value, captures, kind, with_lse, descales, straight_through, sources[1]
     )
@@ -269,6 +293,9 @@ def flash_attn_varlen_func(
     *,
     straight_through: Optional[Sources] = None,
     quantize_dout: Optional[QuantizeGradient] = None,
+    out_dtype: Optional[torch.dtype] = None,
+    out_scale: Optional[Tensor] = None,
+    return_amax: bool = False,
     seqused_q: Optional[Tensor] = None,
     attention_chunk: int = 0,
     s_aux: Optional[Tensor] = None,
@@ -299,11 +326,13 @@ def flash_attn_varlen_func(
     Without ``cu_seqlens_q`` and ``cu_seqlens_k``, queries are ``[sequences, positions, heads, head dim]``, too, of
     which the first ``seqused_q[s]`` count: outputs of the others are 0. There are gradients, and the log-sum-exp is
     ``[sequences, heads, positions]``. Scales of 8 bits (``q_descale``, ``k_descale``, ``v_descale``) are for keys with
-    a dimension of sequences.
+    a dimension of sequences. ``out_dtype``, ``out_scale`` and ``return_amax`` are as in ``sdpa``, without packed
+    queries of a KV cache; an ``out_scale`` of each head needs a dimension of sequences, too.
     """
     refuse_qv(qv)
     descales = (q_descale, k_descale, v_descale)
     mask = write_flash_mask(causal, window_size, attention_chunk)
+    output = check_output(out_dtype, out_scale, return_amax, dropout_p, straight_through, quantize_dout)
     if cu_seqlens_q is None:
         if block_table is not None or cu_seqlens_k is not None:
             other = "cu_seqlens_k" if block_table is None else "block_table"
@@ -312,7 +341,7 @@ def flash_attn_varlen_func(
         kind = _make_kind(mask, softmax_scale, "", dropout_p, deterministic)
         result = _attend_padded(
             q, k, v, (seqused_q, seqused_k), kind, softcap, alibi_slopes, s_aux, return_attn_probs, descales,
-            (straight_through, quantize_dout),
+            (straight_through, quantize_dout), output,
         )  # fmt: skip
         if dropout_p != 1:
             return result
@@ -324,6 +353,10 @@ def flash_attn_varlen_func(
         for name, given in (("straight_through", straight_through), ("quantize_dout", quantize_dout)):
             if given is not None:
                 raise UnsupportedError(f"{name} is given for attention with a KV cache, which has no gradients")
+        if output is not None:
+            raise UnsupportedError(
+                "out_dtype is given with cu_seqlens_q and a KV cache; leave it out, and call quantize(out)"
+            )
         if seqused_q is not None:
             raise UnsupportedError(
                 "seqused_q is given with cu_seqlens_q and a KV cache; give the ends of sequences by cu_seqlens_q"
@@ -347,6 +380,11 @@ def flash_attn_varlen_func(
         deterministic, attention_chunk, s_aux,
     )  # fmt: skip
     sources = move_sources(straight_through, (q, k, v), lambda source, _: source.transpose(0, 1)[None])
+    if output is not None:
+        return _attend_rounded(
+            query, key, value, captures, kind, return_attn_probs, (None, None, None), output,
+            lambda out: out[0].transpose(0, 1), dims=3,
+        )  # fmt: skip
     out, lse = attend_scaled(
         query, key, value, captures, kind, return_attn_probs, (None, None, None), sources, quantize_dout
     )
