@@ -107,6 +107,17 @@ def test_chunks(chunk):
     check(make(1, 300, 1, 16, 16, "element"), chunk_size=chunk)
 
 
+def test_the_compiler_chooses_chunks(monkeypatch):
+    """Without a chunk size, the operation has none."""
+    module, texts = sys.modules["attn.torch.linear_attention"], []
+    describe = module._describe
+    monkeypatch.setattr(module, "_describe", lambda given: texts.append(describe(given).mlir()) or describe(given))
+    inputs = [torch.randn(1, 70, 3, 88, generator=torch.Generator().manual_seed(0)) for _ in range(3)]
+    for chunk in (None, 32):
+        at.linear_attention(*inputs, chunk_size=chunk)
+    assert ["chunk(" in text for text in texts] == [False, True]
+
+
 def test_without_mask():
     check(make(2, 130, 2, 32, 48, state=True), causal=False)
     check(make(1, 7, 2, 16, 16), causal=False, scale=1.0)

@@ -622,7 +622,7 @@ def _shard_linear_attention(ranks: str) -> Callable[..., Any]:
         cu_seqlens: Optional[Tensor] = None,
         *,
         causal: bool = True,
-        chunk_size: int = 64,
+        chunk_size: Optional[int] = None,
         feature: Feature = None,
         random_features: Optional[int] = None,
         feature_seed: Union[None, int, Tensor] = None,

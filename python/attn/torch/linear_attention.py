@@ -119,7 +119,7 @@ def _describe(given: _Arguments) -> LinearAttention:
         with_final_state=given.with_final_state,
         causal=given.causal,
         scale=given.scale,
-        chunk=given.chunk,
+        chunk=given.chunk or None,
         precision=matmul_precision(given.query),
         feature=given.feature,
         normalizer_eps=given.normalizer_eps,
@@ -531,7 +531,7 @@ def attend_linearly(
     output_final_state: bool,
     cu_seqlens: Optional[Tensor],
     causal: bool,
-    chunk_size: int,
+    chunk_size: Optional[int],
     form: Form = Form(),
     inplace_final_state: bool = False,
 ) -> Tuple[Tensor, Optional[Tensor]]:
@@ -542,7 +542,9 @@ def attend_linearly(
     q, k, v = convert_by_autocast(q, k, v)
     if not causal and (g is not None or beta is not None):
         raise AttnError(f"{'g' if g is not None else 'beta'} needs causal=True")
-    if not hasattr(chunk_size, "__index__") or chunk_size not in (8, 16, 32, 64, 128, 256):
+    if chunk_size is not None and (
+        not hasattr(chunk_size, "__index__") or chunk_size not in (8, 16, 32, 64, 128, 256)
+    ):
         raise AttnError(f"chunk_size is {chunk_size}; it must be a power of two from 8 to 256")
     has_states = initial_state is not None or output_final_state
     if ranks:
@@ -558,7 +560,7 @@ def attend_linearly(
     optional = {"g": g, "beta": beta, "initial_state": initial_state}
     is_whole = cu_seqlens is None or q.dim() != 4
     _check(q, k, v, optional, q.shape[0] if is_whole else len(cu_seqlens) - 1, form)
-    parameters = (causal, scale, chunk_size, output_final_state, *form[:4])
+    parameters = (causal, scale, chunk_size or 0, output_final_state, *form[:4])
     if inplace_final_state:
         _check_in_place(initial_state, (q, k, v, g, beta))
     if lengths is None:
@@ -715,7 +717,7 @@ def linear_attention(
     g_gamma: Optional[Tensor] = None,
     gk: Optional[Tensor] = None,
     causal: bool = True,
-    chunk_size: int = 64,
+    chunk_size: Optional[int] = None,
     feature: Feature = None,
     random_features: Optional[int] = None,
     feature_seed: Union[None, int, Tensor] = None,
@@ -738,7 +740,8 @@ def linear_attention(
     ones ``g_gamma`` and the last ones ``gk``. ``beta`` is
     ``[batch, positions, heads]``. States are ``[batch, heads, key head dim, value head dim]`` in f32; with
     ``cu_seqlens`` the batch is 1, and states belong to its sequences. ``scale`` is one over the root of the key head
-    dim if it is None.
+    dim if it is None. Kernels compute ``chunk_size`` positions at a time, a power of two from 8 to 256; if it is None,
+    the compiler chooses.
 
     ``feature`` is a feature map of queries and keys: "elu" (plus one), "relu", "exp" or "softmax" (of each row), which
     kernels apply, or a function of tensors such as ``RandomFeatures``, which torch applies to ``q`` and to ``k``.
@@ -790,7 +793,7 @@ def gated_delta_rule(
     *,
     cu_seqlens: Optional[Tensor] = None,
     gk: Optional[Tensor] = None,
-    chunk_size: int = 64,
+    chunk_size: Optional[int] = None,
     feature: Feature = None,
     random_features: Optional[int] = None,
     feature_seed: Union[None, int, Tensor] = None,
