@@ -141,6 +141,11 @@ private:
   void addLargeDecays();
   Splits divide(const ChunkSchedule &schedule, bool isRepeated) const;
 
+  double getLatency(const ChunkSchedule &schedule, bool hasTerms) const;
+  ChunkKernel getOutputs(const ChunkSchedule &schedule, const Splits &splits,
+                         double splitBytes, bool hasTerms) const;
+  void addStarts(const ChunkSchedule &schedule, const Splits &splits,
+                 double bytes, bool hasTerms);
   void addComputation(const ChunkSchedule &schedule, bool hasTerms,
                       bool hasStarts = false);
   double getPairCycles() const;
@@ -275,50 +280,71 @@ Splits LinearModel::divide(const ChunkSchedule &schedule,
 // Without pair matrices
 //===----------------------------------------------------------------------===//
 
-/// Adds the kernels of outputs, or of one gradient. `hasTerms`: with terms of
-/// the gradient of log-decays. `hasStarts`: another computation has the states
-/// before splits already.
-void LinearModel::addComputation(const ChunkSchedule &schedule, bool hasTerms,
-                                 bool hasStarts) {
+/// Cycles of a step that nothing of the same CTA hides.
+double LinearModel::getLatency(const ChunkSchedule &schedule,
+                               bool hasTerms) const {
+  double longer = double(schedule.chunk) / double(warpgroupRows) - 1;
+  return fit.linearStep * (1 + fit.linearLongStep * longer) +
+         (work.hasDecay ? fit.linearDecayStep : 0) +
+         (hasTerms ? fit.linearTermStep : 0);
+}
+
+/// The kernel of outputs, or of one gradient, of which the states before splits
+/// have `splitBytes`.
+ChunkKernel LinearModel::getOutputs(const ChunkSchedule &schedule,
+                                    const Splits &splits, double splitBytes,
+                                    bool hasTerms) const {
   auto rows = double(schedule.chunk), columns = double(schedule.columns);
   auto depth = double(llvm::alignTo(work.keyHeadDim, schedule.chunk));
   double state = depth * columns, values = rows * columns;
-  double threads = schedule.getThreads();
-  Splits splits = divide(schedule, /*isRepeated=*/false);
-  double splitBytes =
-      splits.count > 1 ? getStateBytes(f32Bytes, splits.count) : 0;
-
-  double longer = double(schedule.chunk) / double(warpgroupRows) - 1;
-  double latency = fit.linearStep * (1 + fit.linearLongStep * longer) +
-                   (work.hasDecay ? fit.linearDecayStep : 0) +
-                   (hasTerms ? fit.linearTermStep : 0);
-  double scores = rows * rows;
-  double decayed = work.hasDecay ? state / 2 + values : 0;
   ChunkKernel outputs;
   outputs.name = "outputs";
-  outputs.latency = latency;
+  outputs.latency = getLatency(schedule, hasTerms);
   outputs.mma = getMma(rows, rows, depth) + getMma(rows, columns, depth) +
                 getMma(rows, columns, rows, /*isLhsInRegisters=*/true) +
                 getMma(depth, columns, rows);
-  outputs.elements =
-      state + values + decayed +
-      scores * (1 + (work.hasDecay ? fit.linearDecayedScore : 0));
-  outputs.bytes = getRowBytes(2, 2) + splitBytes;
-  outputs.bytes += fit.linearStateTraffic * getGivenStateBytes();
+  outputs.elements = state + values + rows * rows;
+  if (work.hasDecay)
+    outputs.elements +=
+        state / 2 + values + fit.linearDecayedScore * rows * rows;
+  outputs.bytes = getRowBytes(2, 2) + splitBytes +
+                  fit.linearStateTraffic * getGivenStateBytes();
   if (hasTerms) {
     outputs.elements += fit.linearTermElement * (2 * values + state);
     outputs.bytes +=
         getRowBytes(0, 1) +
         getStateBytes(double(work.elementBytes), splits.count * splits.steps);
   }
-  outputs.elements /= threads;
-  if (splits.count > 1 && !hasStarts) {
-    add({"states", fit.linearStateStep * latency, getMma(depth, columns, rows),
-         (state + decayed) / threads, getRowBytes(1, 1) + splitBytes},
-        schedule, splits);
-    add("starts", fit.linearStarts).memory = getMemoryCycles(2 * splitBytes);
-  }
-  add(outputs, schedule, splits);
+  outputs.elements /= schedule.getThreads();
+  return outputs;
+}
+
+/// Adds the kernels of the states before splits, which have `bytes`.
+void LinearModel::addStarts(const ChunkSchedule &schedule, const Splits &splits,
+                            double bytes, bool hasTerms) {
+  auto rows = double(schedule.chunk), columns = double(schedule.columns);
+  auto depth = double(llvm::alignTo(work.keyHeadDim, schedule.chunk));
+  double elements = depth * columns;
+  if (work.hasDecay)
+    elements += depth * columns / 2 + rows * columns;
+  add({"states", fit.linearStateStep * getLatency(schedule, hasTerms),
+       getMma(depth, columns, rows), elements / schedule.getThreads(),
+       getRowBytes(1, 1) + bytes},
+      schedule, splits);
+  add("starts", fit.linearStarts).memory = getMemoryCycles(2 * bytes);
+}
+
+/// Adds the kernels of outputs, or of one gradient. `hasTerms`: with terms of
+/// the gradient of log-decays. `hasStarts`: another computation has the states
+/// before splits already.
+void LinearModel::addComputation(const ChunkSchedule &schedule, bool hasTerms,
+                                 bool hasStarts) {
+  Splits splits = divide(schedule, /*isRepeated=*/false);
+  double splitBytes =
+      splits.count > 1 ? getStateBytes(f32Bytes, splits.count) : 0;
+  if (splits.count > 1 && !hasStarts)
+    addStarts(schedule, splits, splitBytes, hasTerms);
+  add(getOutputs(schedule, splits, splitBytes, hasTerms), schedule, splits);
   if (work.hasDecay && !hasTerms)
     addLargeDecays();
 }

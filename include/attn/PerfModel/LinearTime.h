@@ -45,7 +45,7 @@ struct LinearWork {
   static LinearWork get(LinearAttentionGradOp op,
                         const CostAssumptions &assumptions);
 
-  /// Rows of all states, and tokens of all heads.
+  /// States of all entries and heads, and their tokens.
   double countStates() const { return double(entries * heads); }
   double countTokens() const { return countStates() * double(tokens); }
 };
