@@ -252,22 +252,23 @@ Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
     termRows = loadTermRows(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
-  if (cumulative)
-    scores = decayScores(scores, *rows, *columns);
-  scores = b.round(maskScores(scores), element);
   Value rounded = b.round(state, element);
   Value result = b.contract(queries, rounded, zeros({chunkTokens, valueDim}),
                             ContractForm::Plain);
+  if (cumulative)
+    scores = decayScores(scores, *rows, *columns);
+  scores = b.round(maskScores(scores), element);
   if (cumulative)
     result = mul(result, repeat(emitEdgeDecay(*rows, loadTotal(at, chunk),
                                               /*isFromFirst=*/true),
                                 {chunkTokens, valueDim}));
   storeRowTerms(at, chunk, result, termRows, terms.stateDots);
   result = b.contract(scores, values, result, ContractForm::Plain);
+  storeStateTerms(at, chunk, state, rounded);
+  state = emitStep(at, chunk, keys, values, state, rows);
   storeRowTerms(at, chunk, result, termRows, terms.dots);
   storeRows(at, chunk, multiply(result, form.scale), out);
-  storeStateTerms(at, chunk, state, rounded);
-  return emitStep(at, chunk, keys, values, state, rows);
+  return state;
 }
 
 /// A chunk whose decays are factors of tokens.
@@ -278,20 +279,21 @@ Value OutputKernelWriter::writeFactoredChunk(const WorkItem &at,
   Value values = loadValues(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
-  scores = b.round(maskScores(scores), element);
-  Value toEnd = emitEdgeDecay(rows, total, /*isFromFirst=*/false);
-  values = b.round(
-      mul(b.extend(values), repeat(toEnd, {chunkTokens, valueDim})), element);
   state = mul(state, repeat(emitDecay(total), {keyDim, valueDim}));
   Value result =
       b.contract(queries, b.round(state, element),
                  zeros({chunkTokens, valueDim}), ContractForm::Plain);
+  Value toEnd = emitEdgeDecay(rows, total, /*isFromFirst=*/false);
+  values = b.round(
+      mul(b.extend(values), repeat(toEnd, {chunkTokens, valueDim})), element);
+  scores = b.round(maskScores(scores), element);
   result = b.contract(scores, values, result, ContractForm::Plain);
+  state = b.contract(keys, values, state, ContractForm::TransposedLhs);
   Value ofRows =
       arith::DivFOp::create(b, b.splat(chunkTokens, form.scale), toEnd);
   storeRows(at, chunk, mul(result, repeat(ofRows, {chunkTokens, valueDim})),
             out);
-  return b.contract(keys, values, state, ContractForm::TransposedLhs);
+  return state;
 }
 
 /// Without a mask each token sees the last state.

@@ -49,8 +49,10 @@ private:
   void storeLast(const WorkItem &at, Value dstate);
   TermTiles loadTermTiles(const WorkItem &at, const Chunk &chunk);
   Tiles loadTiles(const WorkItem &at, const Chunk &chunk);
-  void storeTerms(const WorkItem &at, const Chunk &chunk,
-                  const TermTiles &tiles, Value solved, Value decayed);
+  void storeBetaTerms(const WorkItem &at, const Chunk &chunk, Value residuals,
+                      Value solved);
+  void storeStateTerms(const WorkItem &at, const Chunk &chunk, Value state,
+                       Value decayed);
 
   Value query, dvalue, firstState, lastState;
   GradientInputs inputs;
@@ -127,20 +129,25 @@ StateGradWriter::TermTiles StateGradWriter::loadTermTiles(const WorkItem &at,
   return tiles;
 }
 
-/// Stores the terms of the gradient of beta and, if needed, of log-decays, from
-/// the columns of the work item.
-void StateGradWriter::storeTerms(const WorkItem &at, const Chunk &chunk,
-                                 const TermTiles &tiles, Value solved,
-                                 Value decayed) {
-  if (inputs.gradients.betaTerms) {
-    Value products = mul(solved, b.extend(tiles.residuals));
-    attn_tile::StoreOp::create(
-        b, sumRows(multiply(products, form.scale)), inputs.gradients.betaTerms,
-        ValueRange{at.tile, at.batch, at.head, chunk.firstRow});
-  }
+/// Stores the terms of the gradient of beta from the columns of the work item.
+void StateGradWriter::storeBetaTerms(const WorkItem &at, const Chunk &chunk,
+                                     Value residuals, Value solved) {
+  if (!inputs.gradients.betaTerms)
+    return;
+  Value products = mul(solved, b.extend(residuals));
+  attn_tile::StoreOp::create(
+      b, sumRows(multiply(products, form.scale)), inputs.gradients.betaTerms,
+      ValueRange{at.tile, at.batch, at.head, chunk.firstRow});
+}
+
+/// Stores the terms of the gradient of log-decays, if they are needed, from the
+/// columns of the work item: of the `state` before the chunk and the gradient
+/// after it, `decayed`.
+void StateGradWriter::storeStateTerms(const WorkItem &at, const Chunk &chunk,
+                                      Value state, Value decayed) {
   if (!storesChunkTerms())
     return;
-  Value products = mul(b.extend(tiles.state), decayed);
+  Value products = mul(b.extend(state), decayed);
   Value first = arith::MulIOp::create(b, chunk.number, b.index(keyDim));
   attn_tile::StoreOp::create(b, sumRows(multiply(products, form.scale)),
                              inputs.workspace.chunkTerms,
@@ -186,30 +193,31 @@ Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
     storeState(rounded, inputs.gradients.states, {chunk.number, at.batch}, at);
   Value solved =
       b.contract(tiles.keys, rounded, zeros(shape), ContractForm::Plain);
+  Value next = ofChunk ? mul(dstate, ofChunk) : dstate;
+  storeStateTerms(at, chunk, termTiles.state, next);
   if (toEnd)
     solved = mul(solved, repeat(toEnd, shape));
   solved = b.contract(tiles.scores, dout, solved, ContractForm::TransposedLhs);
+  if (fromStart)
+    dout = b.round(mul(b.extend(dout), repeat(fromStart, shape)), element);
+  next = b.contract(tiles.queries, dout, next, ContractForm::TransposedLhs);
   if (beta) {
     solved = b.contract(tiles.inverse, b.round(solved, element), zeros(shape),
                         ContractForm::TransposedLhs);
-    if (hasResults())
-      storeRows(at, chunk, solved, inputs.gradients.residuals);
+    Value ofKnown = multiply(mul(solved, repeat(tiles.beta, shape)), -1);
+    if (fromStart)
+      ofKnown = mul(ofKnown, repeat(fromStart, shape));
+    next = b.contract(tiles.knownKeys, b.round(ofKnown, element), next,
+                      ContractForm::TransposedLhs);
   }
-  Value next = ofChunk ? mul(dstate, ofChunk) : dstate;
-  storeTerms(at, chunk, termTiles, solved, next);
-  Value ofValues = beta ? mul(solved, repeat(tiles.beta, shape)) : solved;
-  if (hasResults())
-    storeRows(at, chunk, multiply(ofValues, form.scale), dvalue);
-  Value ofKnown = beta ? multiply(ofValues, -1) : Value();
-  if (fromStart) {
-    ofKnown = mul(ofKnown, repeat(fromStart, shape));
-    dout = b.round(mul(b.extend(dout), repeat(fromStart, shape)), element);
-  }
-  next = b.contract(tiles.queries, dout, next, ContractForm::TransposedLhs);
-  if (!beta)
+  storeBetaTerms(at, chunk, termTiles.residuals, solved);
+  if (!hasResults())
     return next;
-  return b.contract(tiles.knownKeys, b.round(ofKnown, element), next,
-                    ContractForm::TransposedLhs);
+  if (beta)
+    storeRows(at, chunk, solved, inputs.gradients.residuals);
+  Value ofValues = beta ? mul(solved, repeat(tiles.beta, shape)) : solved;
+  storeRows(at, chunk, multiply(ofValues, form.scale), dvalue);
+  return next;
 }
 
 /// The gradient of the state after the last chunk of a work item.

@@ -81,9 +81,10 @@ private:
   void storeLast(const WorkItem &at, Value state);
   Value writeChunk(const WorkItem &at, const Chunk &chunk, Value state);
   /// Tiles of a chunk. The inverse, beta and the keys whose values are known
-  /// are null without beta; transitions have no values.
+  /// are null without beta; queries and scores without outputs. Transitions
+  /// have no values.
   struct Tiles {
-    Value keys, values, inverse, beta, knownKeys;
+    Value keys, values, queries, scores, inverse, beta, knownKeys;
   };
   /// The values that the state takes, and the residual; f32. Null if there are
   /// no values.
@@ -92,11 +93,9 @@ private:
   };
 
   Tiles loadTiles(const WorkItem &at, const Chunk &chunk);
-  Update emitUpdate(const Tiles &tiles, Value rounded, Value fromStart);
+  Update emitUpdate(const Tiles &tiles, Value known, Value fromStart);
   void storeResults(const WorkItem &at, const Chunk &chunk, Value rounded,
-                    const Update &update, Value values, Value fromStart);
-  void writeOut(const WorkItem &at, const Chunk &chunk, Value rounded,
-                Value update, Value fromStart);
+                    const Update &update, Value values);
 
   Value query, out, firstState, lastState;
   PairMatrices pairs;
@@ -428,25 +427,16 @@ ForwardChunkWriter::ForwardChunkWriter(OpBuilder &builder,
   replaceByArguments(splits.getBuffers());
 }
 
-void ForwardChunkWriter::writeOut(const WorkItem &at, const Chunk &chunk,
-                                  Value rounded, Value update,
-                                  Value fromStart) {
-  Value queries = loadQueries(query, at, chunk);
-  Value scores = loadPairs(pairs.scores, at, chunk);
-  Value result = b.contract(queries, rounded, zeros({chunkTokens, valueDim}),
-                            ContractForm::Plain);
-  if (fromStart)
-    result = mul(result, repeat(fromStart, {chunkTokens, valueDim}));
-  result = b.contract(scores, update, result, ContractForm::Plain);
-  storeRows(at, chunk, multiply(result, form.scale), out);
-}
-
 ForwardChunkWriter::Tiles ForwardChunkWriter::loadTiles(const WorkItem &at,
                                                         const Chunk &chunk) {
   Tiles tiles;
   tiles.keys = loadKeys(at, chunk);
   if (hasValues())
     tiles.values = loadValues(at, chunk);
+  if (out) {
+    tiles.queries = loadQueries(query, at, chunk);
+    tiles.scores = loadPairs(pairs.scores, at, chunk);
+  }
   if (!beta)
     return tiles;
   tiles.inverse = loadPairs(pairs.inverse, at, chunk);
@@ -458,15 +448,12 @@ ForwardChunkWriter::Tiles ForwardChunkWriter::loadTiles(const WorkItem &at,
   return tiles;
 }
 
-/// `rounded` is the state before the chunk.
+/// What the state takes, as its columns before the chunk have `known` of the
+/// keys: rows of keys times columns of the state, without decays.
 ForwardChunkWriter::Update ForwardChunkWriter::emitUpdate(const Tiles &tiles,
-                                                          Value rounded,
+                                                          Value known,
                                                           Value fromStart) {
-  if (!beta)
-    return {tiles.values, Value()};
   SmallVector<int64_t> shape = {chunkTokens, valueDim};
-  Value known =
-      b.contract(tiles.knownKeys, rounded, zeros(shape), ContractForm::Plain);
   if (fromStart)
     known = mul(known, repeat(fromStart, shape));
   Value residual =
@@ -478,13 +465,11 @@ ForwardChunkWriter::Update ForwardChunkWriter::emitUpdate(const Tiles &tiles,
           residual};
 }
 
-/// Stores what the tokens of a chunk, or gradients, need of it. `rounded` is
-/// the state before it, and `values` are what the state takes.
+/// Stores what gradients need of a chunk. `rounded` is the state before it, and
+/// `values` are what the state takes.
 void ForwardChunkWriter::storeResults(const WorkItem &at, const Chunk &chunk,
                                       Value rounded, const Update &update,
-                                      Value values, Value fromStart) {
-  if (out)
-    writeOut(at, chunk, rounded, values, fromStart);
+                                      Value values) {
   if (!kept.states)
     return;
   storeState(rounded, kept.states, {chunk.number, at.batch}, at);
@@ -494,8 +479,12 @@ void ForwardChunkWriter::storeResults(const WorkItem &at, const Chunk &chunk,
   storeRows(at, chunk, update.residual, kept.residuals);
 }
 
+/// Matmuls begin in an order in which the next one seldom waits for the last
+/// one: outputs of the state while the known values are solved, and the next
+/// state before outputs are stored.
 Value ForwardChunkWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
                                      Value state) {
+  SmallVector<int64_t> shape = {chunkTokens, valueDim};
   std::optional<Sum> rows;
   Value fromStart, ofChunk;
   if (cumulative) {
@@ -505,18 +494,33 @@ Value ForwardChunkWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
   if (decayed.ofChunks)
     ofChunk = loadChunkDecays(at, chunk);
   Tiles tiles = loadTiles(at, chunk);
-  Value rounded = b.round(state, element);
-  Update update = emitUpdate(tiles, rounded, fromStart);
+  Value rounded = b.round(state, element), known, result;
+  if (beta)
+    known =
+        b.contract(tiles.knownKeys, rounded, zeros(shape), ContractForm::Plain);
+  if (out)
+    result =
+        b.contract(tiles.queries, rounded, zeros(shape), ContractForm::Plain);
+  Update update = {tiles.values, Value()};
+  if (beta)
+    update = emitUpdate(tiles, known, fromStart);
   if (ofChunk)
     state = mul(state, ofChunk);
   // Without beta, no value depends on the state.
   if (!update.values)
     return state;
+  if (out && fromStart)
+    result = mul(result, repeat(fromStart, shape));
   Value values = b.round(update.values, element);
+  if (out)
+    result = b.contract(tiles.scores, values, result, ContractForm::Plain);
+  state = emitStep(at, chunk, tiles.keys, rows ? update.values : values, state,
+                   rows);
+  if (out)
+    storeRows(at, chunk, multiply(result, form.scale), out);
   if (hasResults())
-    storeResults(at, chunk, rounded, update, values, fromStart);
-  return emitStep(at, chunk, tiles.keys, rows ? update.values : values, state,
-                  rows);
+    storeResults(at, chunk, rounded, update, values);
+  return state;
 }
 
 /// The state before the first one that a work item updates.
