@@ -1,11 +1,11 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' | FileCheck %s --check-prefixes=CHECK,SM90
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_80}))' | FileCheck %s --check-prefixes=CHECK,SM80
 
-// With a producer the model chooses: two CTAs share an SM, and one that has longer chunks has it where there are up to
-// 128 work items. Where all warps copy, there are two work items for each SM.
+// With a producer the model chooses: two CTAs share an SM, and one with more stages has it where there are up to 128
+// work items. Where all warps copy, there are two work items for each SM.
 // CHECK-LABEL: func @plain
 // SM90: from = #attn_tile.by_work_items<more_than = {{[0-9]+}}, at_most = 128,
-// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, split_work_items = 132>,
+// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>,
 // SM90-SAME: otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, local_stages = 1,
 // SM90-SAME: split_work_items = 264, ctas_per_sm = 2>>>)
 // SM80: from = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 216>>)
@@ -231,7 +231,7 @@ func.func @many_tokens(%q: memref<?x4x64x64xbf16>) {
 
 // With a state and a decay of each key element, 30 to 59 tokens are computed one after the other, otherwise few.
 // CHECK-LABEL: func @bounds(
-// SM90: schedule(#attn.by_query_length<bound = {{[0-9]|1[0-9]}},
+// SM90: schedule(#attn.by_query_length<bound = {{[0-9]|1[0-9]}}, below
 // SM90: schedule(#attn.by_query_length<bound = {{[3-5][0-9]}},
 func.func @bounds(%q: memref<?x4x?x128xbf16>, %s: memref<?x4x128x128xf32>, %g: memref<?x4x?x128xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
@@ -241,15 +241,19 @@ func.func @bounds(%q: memref<?x4x?x128xbf16>, %s: memref<?x4x128x128xf32>, %g: m
   return
 }
 
-// Sizes that are known have one schedule: long chunks where one CTA has an SM, two CTAs where there are many work items.
+// Sizes that are known have one schedule: one CTA on an SM where there are fewer work items than SMs, two where there
+// are many, and long chunks where there are few chunks.
 // CHECK-LABEL: func @known(
-// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, split_work_items = 132>)
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>)
 // SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, local_stages = 1, split_work_items = 264, ctas_per_sm = 2>)
-func.func @known(%q: memref<4x16x8192x128xbf16>, %k: memref<64x16x512x128xbf16>) {
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, split_work_items = 132>)
+func.func @known(%q: memref<4x16x8192x128xbf16>, %k: memref<64x16x512x128xbf16>, %s: memref<1x16x4096x128xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<4x16x8192x128xbf16>, memref<4x16x8192x128xbf16>, memref<4x16x8192x128xbf16>)
       outs(%q : memref<4x16x8192x128xbf16>) causal
   attn.linear_attention ins(%k, %k, %k : memref<64x16x512x128xbf16>, memref<64x16x512x128xbf16>, memref<64x16x512x128xbf16>)
       outs(%k : memref<64x16x512x128xbf16>) causal
+  attn.linear_attention ins(%s, %s, %s : memref<1x16x4096x128xbf16>, memref<1x16x4096x128xbf16>, memref<1x16x4096x128xbf16>)
+      outs(%s : memref<1x16x4096x128xbf16>) causal
   return
 }
 

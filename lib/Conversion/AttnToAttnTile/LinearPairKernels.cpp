@@ -75,6 +75,7 @@ public:
 private:
   bool hasValues() const { return form.part != ChunkPart::Transitions; }
   bool hasResults() const { return form.part == ChunkPart::Results; }
+  bool hasOutputs() const { return hasResults() && out; }
   bool isGradient() const { return isa<LinearAttentionGradOp>(form.op); }
   Value emitNumSplits();
   Value loadFirst(const WorkItem &at);
@@ -433,7 +434,7 @@ ForwardChunkWriter::Tiles ForwardChunkWriter::loadTiles(const WorkItem &at,
   tiles.keys = loadKeys(at, chunk);
   if (hasValues())
     tiles.values = loadValues(at, chunk);
-  if (out) {
+  if (hasOutputs()) {
     tiles.queries = loadQueries(query, at, chunk);
     tiles.scores = loadPairs(pairs.scores, at, chunk);
   }
@@ -498,7 +499,7 @@ Value ForwardChunkWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
   if (beta)
     known =
         b.contract(tiles.knownKeys, rounded, zeros(shape), ContractForm::Plain);
-  if (out)
+  if (hasOutputs())
     result =
         b.contract(tiles.queries, rounded, zeros(shape), ContractForm::Plain);
   Update update = {tiles.values, Value()};
@@ -509,14 +510,14 @@ Value ForwardChunkWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
   // Without beta, no value depends on the state.
   if (!update.values)
     return state;
-  if (out && fromStart)
+  if (hasOutputs() && fromStart)
     result = mul(result, repeat(fromStart, shape));
   Value values = b.round(update.values, element);
-  if (out)
+  if (hasOutputs())
     result = b.contract(tiles.scores, values, result, ContractForm::Plain);
   state = emitStep(at, chunk, tiles.keys, rows ? update.values : values, state,
                    rows);
-  if (out)
+  if (hasOutputs())
     storeRows(at, chunk, multiply(result, form.scale), out);
   if (hasResults())
     storeResults(at, chunk, rounded, update, values);

@@ -34,22 +34,22 @@
 // CHECK: scf.for {{.*}} iter_args(%[[S:.*]] = %{{.*}}) -> (vector<64x32xf32>)
 // CHECK: %[[KT:.*]] = attn_tile.load {{.*}} -> vector<64x64xbf16>
 // CHECK: %[[VT:.*]] = attn_tile.load {{.*}} -> vector<64x32xbf16>
+// CHECK: %[[QT:.*]] = attn_tile.load {{.*}} -> vector<64x64xbf16>
+// CHECK: %[[PT:.*]] = attn_tile.load {{.*}} : memref<?x4x?x64xbf16> -> vector<64x64xbf16>
 // CHECK: %[[MT:.*]] = attn_tile.load {{.*}} : memref<?x4x?x64xbf16> -> vector<64x64xbf16>
 // CHECK: %[[BT:.*]] = attn_tile.load {{.*}} -> vector<64xf32>
 // CHECK: %[[ST:.*]] = arith.truncf %[[S]]
 // CHECK: %[[KNOWN:.*]] = vector.contract {{.*}} %[[KT]], %[[ST]], %{{.*}} into vector<64x32xf32>
+// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[QT]], %[[ST]]
 // CHECK: %[[V:.*]] = arith.extf %[[VT]]
 // CHECK: %[[R:.*]] = arith.subf %[[V]], %[[KNOWN]]
 // CHECK: %[[SCALED:.*]] = arith.mulf %[[R]]
 // CHECK: %[[RT:.*]] = arith.truncf %[[SCALED]]
 // CHECK: %[[U:.*]] = vector.contract {{.*}} %[[MT]], %[[RT]], %{{.*}} into vector<64x32xf32>
 // CHECK: %[[UT:.*]] = arith.truncf %[[U]]
-// CHECK: %[[QT:.*]] = attn_tile.load {{.*}} -> vector<64x64xbf16>
-// CHECK: %[[PT:.*]] = attn_tile.load {{.*}} : memref<?x4x?x64xbf16> -> vector<64x64xbf16>
-// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[QT]], %[[ST]]
 // CHECK: vector.contract {{.*}} %[[PT]], %[[UT]], %[[OS]]
-// CHECK: attn_tile.store
 // CHECK: %[[NEXT:.*]] = vector.contract {{.*}} %[[KT]], %[[UT]], %[[S]]
+// CHECK: attn_tile.store
 // CHECK: scf.yield %[[NEXT]]
 
 // CHECK-LABEL: func @delta(
@@ -114,11 +114,12 @@ func.func @decay(%q: memref<1x2x?x16xbf16>, %g: memref<1x2x?xf32>, %b: memref<1x
 // CHECK: %[[M:.*]] = attn_tile.load {{.*}} : memref<?x2x?x64xbf16> -> vector<64x64xbf16>
 // CHECK: attn_tile.store {{.*}} : vector<64x32xbf16>, memref<?x?x2x16x32xbf16>
 // CHECK: vector.contract {{.*}} %[[P]]
+// CHECK: vector.contract
 // CHECK: %[[V:.*]] = vector.contract {{.*}} %[[M]]
+// CHECK: %[[NEXT:.*]] = vector.contract
 // CHECK: %[[TERMS:.*]] = vector.multi_reduction <add>
 // CHECK: attn_tile.store %[[TERMS]]
-// CHECK-COUNT-2: vector.contract
-// CHECK: scf.yield
+// CHECK: scf.yield %[[NEXT]]
 // CHECK-LABEL: attn_tile.kernel @grad_linear_pair_grad(
 // CHECK-COUNT-2: vector.contract {{.*}} into vector<64x64xf32>
 // CHECK: scf.if

@@ -1,6 +1,7 @@
 // RUN: attn-opt %s --convert-attn-to-attn-tile=target=sm_90a --split-input-file | FileCheck %s
 
-// A work item has some columns of the values. Its state is rounded for the matmul with the queries alone.
+// A work item has some columns of the values. Its state is rounded for the matmul with the queries alone. The matmul of
+// queries and the state begins before scores are masked, and the one of the next state before outputs are stored.
 
 // CHECK-LABEL: attn_tile.kernel @plain_linear_attention(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<2x4x?x32xbf16>, %[[K:[a-z0-9]+]]: memref<2x2x?x32xbf16>,
@@ -15,14 +16,14 @@
 // CHECK: %[[KT:.*]] = attn_tile.load %[[K]][%[[B]], %[[KH]], %[[T]], %{{.*}}] stream(%[[N]] of %{{.*}}) {{.*}} -> vector<64x64xbf16>
 // CHECK: %[[VT:.*]] = attn_tile.load %[[V]][%[[B]], %[[VH]], %[[T]], %[[COLUMN]]] stream(%[[N]] of %{{.*}}) {{.*}} -> vector<64x32xbf16>
 // CHECK: %[[SCORES:.*]] = vector.contract {{.*}} %[[QT]], %[[KT]], %{{.*}} into vector<64x64xf32>
+// CHECK: %[[R:.*]] = arith.truncf %[[S]] : vector<64x32xf32> to vector<64x32xbf16>
+// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[QT]], %[[R]], %{{.*}} into vector<64x32xf32>
 // CHECK: attn_tile.map %[[SCORES]]
 // CHECK: arith.cmpi sge
 // CHECK: %[[P:.*]] = arith.truncf {{.*}} to vector<64x64xbf16>
-// CHECK: %[[R:.*]] = arith.truncf %[[S]] : vector<64x32xf32> to vector<64x32xbf16>
-// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[QT]], %[[R]], %{{.*}} into vector<64x32xf32>
 // CHECK: vector.contract {{.*}} %[[P]], %[[VT]], %[[OS]] : {{.*}} into vector<64x32xf32>
-// CHECK: attn_tile.store %{{.*}}, %[[O]][%[[B]], %[[H]], %[[T]], %[[COLUMN]]]
 // CHECK: %[[NEXT:.*]] = vector.contract {{.*}} %[[KT]], %[[VT]], %[[S]] : {{.*}} into vector<64x32xf32>
+// CHECK: attn_tile.store %{{.*}}, %[[O]][%[[B]], %[[H]], %[[T]], %[[COLUMN]]]
 // CHECK: scf.yield %[[NEXT]]
 func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memref<2x1x?x48xbf16>,
                  %o: memref<2x4x?x48xbf16>) {
@@ -75,14 +76,14 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 // CHECK: %[[N:.*]] = arith.select %[[IS]], %{{.*}}, %c0
 // CHECK: %[[LAST:.*]] = scf.for %{{.*}} = %c0{{.*}} to %[[N]] {{.*}} iter_args(%[[S:.*]] = %{{.*}})
 // CHECK-NOT: math.exp2 {{.*}} : vector<64x64xf32>
-// CHECK: %[[VALUES:.*]] = arith.truncf {{.*}} to vector<64x16xbf16>
 // CHECK: %[[DECAYED:.*]] = arith.mulf %[[S]], %{{.*}} : vector<64x16xf32>
 // CHECK: %[[ROUNDED:.*]] = arith.truncf %[[DECAYED]]
 // CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[ROUNDED]]
+// CHECK: %[[VALUES:.*]] = arith.truncf {{.*}} to vector<64x16xbf16>
 // CHECK: %[[O:.*]] = vector.contract {{.*}} %[[VALUES]], %[[OS]]
+// CHECK: vector.contract {{.*}} %[[VALUES]], %[[DECAYED]]
 // CHECK: arith.mulf %[[O]]
 // CHECK: attn_tile.store
-// CHECK: vector.contract {{.*}} %[[VALUES]], %[[DECAYED]]
 // CHECK: scf.if %[[IS]]
 // CHECK: attn_tile.store %[[LAST]]
 // CHECK-LABEL: attn_tile.kernel @decay_linear_attention(
@@ -91,18 +92,17 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 // CHECK: %[[LAST:.*]] = scf.for {{.*}} iter_args(%[[S:.*]] = %[[FIRST]])
 // CHECK-COUNT-2: attn_tile.load {{.*}} in_bounds : {{.*}} -> vector<64xf32>
 // CHECK-COUNT-2: attn_tile.load {{.*}} stream({{.*}}) in_bounds : {{.*}} -> vector<1x64xf32>
-// CHECK: vector.contract
+// CHECK-COUNT-2: vector.contract
 // CHECK-COUNT-2: arith.subf {{.*}} : vector<64x64xf32>
 // CHECK: math.exp2 {{.*}} : vector<64x64xf32>
-// CHECK: vector.contract
 // CHECK: math.exp2 {{.*}} : vector<64xf32>
 // CHECK: vector.contract
-// CHECK: attn_tile.store
 // CHECK: math.exp2 {{.*}} : vector<64xf32>
 // CHECK: arith.extf {{.*}} : vector<64x16xbf16>
 // CHECK: math.exp2 {{.*}} : f32
 // CHECK: %[[DECAYED:.*]] = arith.mulf %[[S]], %{{.*}} : vector<64x16xf32>
 // CHECK: vector.contract {{.*}}, %[[DECAYED]]
+// CHECK: attn_tile.store
 // CHECK: attn_tile.store %[[LAST]]
 func.func @decay(%q: memref<1x2x?x16xbf16>, %g: memref<1x2x?xf32>, %s: memref<1x2x16x16xf32>,
                  %o: memref<1x2x?x16xbf16>, %f: memref<1x2x16x16xf32>) {
@@ -211,16 +211,18 @@ func.func @split_gradient(%q: memref<1x2x?x16xbf16>, %dq: memref<1x2x?x16xbf16>,
 
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dq(
 // CHECK: %[[OUT:.*]] = vector.contract {{.*}} into vector<64x16xf32>
+// CHECK: attn_tile.store %{{.*}} : vector<64x16xbf16>, memref<?x?x2x16x16xbf16>
+// CHECK: vector.contract
 // CHECK: %[[DOTS:.*]] = vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
 // CHECK: attn_tile.store %[[DOTS]]
-// CHECK: attn_tile.store %{{.*}} : vector<64x16xbf16>, memref<?x?x2x16x16xbf16>
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dv(
 // CHECK-NOT: vector.multi_reduction
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dk(
-// CHECK-COUNT-2: vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
+// CHECK: vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
 // CHECK: attn_tile.load {{.*}} : memref<?x?x2x16x16xbf16> -> vector<64x16xbf16>
 // CHECK: %[[TERMS:.*]] = vector.multi_reduction <add>
 // CHECK: attn_tile.store %[[TERMS]]
+// CHECK: vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dlog_decay(
 // CHECK: attn_tile.thread_for to(%c32
 // CHECK-COUNT-24: memref.load %{{.*}} : memref<1x?x2x?xf32>
