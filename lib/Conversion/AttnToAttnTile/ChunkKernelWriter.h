@@ -277,6 +277,9 @@ protected:
   /// The state before the first chunk of a work item: of its split, or for a
   /// single one, which has no kernels before, the one that `loadGiven` loads.
   Value loadFirstState(const WorkItem &at, function_ref<Value()> loadGiven);
+  /// Whether matmuls run while others are prepared. Where warps multiply, each
+  /// one is done before the next one, and results that wait take registers.
+  bool areMatmulsAsync() const { return !form.schedule.multipliesByWarps(); }
   /// Stores the state after the last chunk of the last split, if it is wanted.
   void storeLastState(const WorkItem &at, Value state, Value dest);
 

@@ -252,22 +252,34 @@ Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
     termRows = loadTermRows(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
+  auto finishScores = [&] {
+    if (cumulative)
+      scores = decayScores(scores, *rows, *columns);
+    scores = b.round(maskScores(scores), element);
+  };
+  if (!areMatmulsAsync())
+    finishScores();
   Value rounded = b.round(state, element);
   Value result = b.contract(queries, rounded, zeros({chunkTokens, valueDim}),
                             ContractForm::Plain);
-  if (cumulative)
-    scores = decayScores(scores, *rows, *columns);
-  scores = b.round(maskScores(scores), element);
+  if (areMatmulsAsync())
+    finishScores();
   if (cumulative)
     result = mul(result, repeat(emitEdgeDecay(*rows, loadTotal(at, chunk),
                                               /*isFromFirst=*/true),
                                 {chunkTokens, valueDim}));
   storeRowTerms(at, chunk, result, termRows, terms.stateDots);
   result = b.contract(scores, values, result, ContractForm::Plain);
-  storeStateTerms(at, chunk, state, rounded);
-  state = emitStep(at, chunk, keys, values, state, rows);
+  auto finishState = [&] {
+    storeStateTerms(at, chunk, state, rounded);
+    state = emitStep(at, chunk, keys, values, state, rows);
+  };
+  if (areMatmulsAsync())
+    finishState();
   storeRowTerms(at, chunk, result, termRows, terms.dots);
   storeRows(at, chunk, multiply(result, form.scale), out);
+  if (!areMatmulsAsync())
+    finishState();
   return state;
 }
 
@@ -279,6 +291,9 @@ Value OutputKernelWriter::writeFactoredChunk(const WorkItem &at,
   Value values = loadValues(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
+  auto finishScores = [&] { scores = b.round(maskScores(scores), element); };
+  if (!areMatmulsAsync())
+    finishScores();
   state = mul(state, repeat(emitDecay(total), {keyDim, valueDim}));
   Value result =
       b.contract(queries, b.round(state, element),
@@ -286,13 +301,20 @@ Value OutputKernelWriter::writeFactoredChunk(const WorkItem &at,
   Value toEnd = emitEdgeDecay(rows, total, /*isFromFirst=*/false);
   values = b.round(
       mul(b.extend(values), repeat(toEnd, {chunkTokens, valueDim})), element);
-  scores = b.round(maskScores(scores), element);
+  if (areMatmulsAsync())
+    finishScores();
   result = b.contract(scores, values, result, ContractForm::Plain);
-  state = b.contract(keys, values, state, ContractForm::TransposedLhs);
+  auto finishState = [&] {
+    state = b.contract(keys, values, state, ContractForm::TransposedLhs);
+  };
+  if (areMatmulsAsync())
+    finishState();
   Value ofRows =
       arith::DivFOp::create(b, b.splat(chunkTokens, form.scale), toEnd);
   storeRows(at, chunk, mul(result, repeat(ofRows, {chunkTokens, valueDim})),
             out);
+  if (!areMatmulsAsync())
+    finishState();
   return state;
 }
 

@@ -499,9 +499,13 @@ Value ForwardChunkWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
   if (beta)
     known =
         b.contract(tiles.knownKeys, rounded, zeros(shape), ContractForm::Plain);
-  if (hasOutputs())
-    result =
-        b.contract(tiles.queries, rounded, zeros(shape), ContractForm::Plain);
+  auto beginResult = [&] {
+    if (hasOutputs())
+      result =
+          b.contract(tiles.queries, rounded, zeros(shape), ContractForm::Plain);
+  };
+  if (areMatmulsAsync())
+    beginResult();
   Update update = {tiles.values, Value()};
   if (beta)
     update = emitUpdate(tiles, known, fromStart);
@@ -510,17 +514,25 @@ Value ForwardChunkWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
   // Without beta, no value depends on the state.
   if (!update.values)
     return state;
+  if (!areMatmulsAsync())
+    beginResult();
   if (hasOutputs() && fromStart)
     result = mul(result, repeat(fromStart, shape));
   Value values = b.round(update.values, element);
   if (hasOutputs())
     result = b.contract(tiles.scores, values, result, ContractForm::Plain);
-  state = emitStep(at, chunk, tiles.keys, rows ? update.values : values, state,
-                   rows);
+  auto finishState = [&] {
+    state = emitStep(at, chunk, tiles.keys, rows ? update.values : values,
+                     state, rows);
+  };
+  if (areMatmulsAsync())
+    finishState();
   if (hasOutputs())
     storeRows(at, chunk, multiply(result, form.scale), out);
   if (hasResults())
     storeResults(at, chunk, rounded, update, values);
+  if (!areMatmulsAsync())
+    finishState();
   return state;
 }
 

@@ -40,16 +40,16 @@
 // CHECK: %[[BT:.*]] = attn_tile.load {{.*}} -> vector<64xf32>
 // CHECK: %[[ST:.*]] = arith.truncf %[[S]]
 // CHECK: %[[KNOWN:.*]] = vector.contract {{.*}} %[[KT]], %[[ST]], %{{.*}} into vector<64x32xf32>
-// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[QT]], %[[ST]]
 // CHECK: %[[V:.*]] = arith.extf %[[VT]]
 // CHECK: %[[R:.*]] = arith.subf %[[V]], %[[KNOWN]]
 // CHECK: %[[SCALED:.*]] = arith.mulf %[[R]]
 // CHECK: %[[RT:.*]] = arith.truncf %[[SCALED]]
 // CHECK: %[[U:.*]] = vector.contract {{.*}} %[[MT]], %[[RT]], %{{.*}} into vector<64x32xf32>
+// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[QT]], %[[ST]]
 // CHECK: %[[UT:.*]] = arith.truncf %[[U]]
 // CHECK: vector.contract {{.*}} %[[PT]], %[[UT]], %[[OS]]
-// CHECK: %[[NEXT:.*]] = vector.contract {{.*}} %[[KT]], %[[UT]], %[[S]]
 // CHECK: attn_tile.store
+// CHECK: %[[NEXT:.*]] = vector.contract {{.*}} %[[KT]], %[[UT]], %[[S]]
 // CHECK: scf.yield %[[NEXT]]
 
 // CHECK-LABEL: func @delta(
@@ -139,5 +139,30 @@ func.func @grad(%q: memref<1x2x?x16xbf16>, %v: memref<1x2x?x32xbf16>, %b: memref
       schedule(#attn_tile.linear_pairs<
           pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 264>,
           chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4>>)
+  return
+}
+
+// -----
+
+// Where matmuls run while others are prepared, the one of queries and the state begins behind the one of known values,
+// and the one of the next state before outputs are stored.
+
+// CHECK-LABEL: attn_tile.kernel @async_linear_attention(
+// CHECK: scf.for {{.*}} iter_args(%[[S:.*]] = %{{.*}}) -> (vector<64x64xf32>)
+// CHECK: %[[ST:.*]] = arith.truncf %[[S]]
+// CHECK: %[[KNOWN:.*]] = vector.contract {{.*}} %[[ST]], %{{.*}} into vector<64x64xf32>
+// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[ST]], %{{.*}} into vector<64x64xf32>
+// CHECK: arith.subf %{{.*}}, %[[KNOWN]]
+// CHECK: %[[U:.*]] = vector.contract
+// CHECK: %[[O:.*]] = vector.contract {{.*}}, %[[OS]] :
+// CHECK: %[[NEXT:.*]] = vector.contract {{.*}}, %[[S]] :
+// CHECK: arith.mulf %[[O]]
+// CHECK: attn_tile.store
+// CHECK: scf.yield %[[NEXT]]
+func.func @async(%q: memref<1x2x?x64xbf16>, %b: memref<1x2x?xf32>, %o: memref<1x2x?x64xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x2x?x64xbf16>) beta(%b : memref<1x2x?xf32>) causal
+      schedule(#attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4>,
+          chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>)
   return
 }

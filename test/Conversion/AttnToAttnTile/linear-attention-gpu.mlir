@@ -1,7 +1,6 @@
 // RUN: attn-opt %s --convert-attn-to-attn-tile=target=sm_90a --split-input-file | FileCheck %s
 
-// A work item has some columns of the values. Its state is rounded for the matmul with the queries alone. The matmul of
-// queries and the state begins before scores are masked, and the one of the next state before outputs are stored.
+// A work item has some columns of the values. Its state is rounded for the matmul with the queries alone.
 
 // CHECK-LABEL: attn_tile.kernel @plain_linear_attention(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<2x4x?x32xbf16>, %[[K:[a-z0-9]+]]: memref<2x2x?x32xbf16>,
@@ -16,14 +15,14 @@
 // CHECK: %[[KT:.*]] = attn_tile.load %[[K]][%[[B]], %[[KH]], %[[T]], %{{.*}}] stream(%[[N]] of %{{.*}}) {{.*}} -> vector<64x64xbf16>
 // CHECK: %[[VT:.*]] = attn_tile.load %[[V]][%[[B]], %[[VH]], %[[T]], %[[COLUMN]]] stream(%[[N]] of %{{.*}}) {{.*}} -> vector<64x32xbf16>
 // CHECK: %[[SCORES:.*]] = vector.contract {{.*}} %[[QT]], %[[KT]], %{{.*}} into vector<64x64xf32>
-// CHECK: %[[R:.*]] = arith.truncf %[[S]] : vector<64x32xf32> to vector<64x32xbf16>
-// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[QT]], %[[R]], %{{.*}} into vector<64x32xf32>
 // CHECK: attn_tile.map %[[SCORES]]
 // CHECK: arith.cmpi sge
 // CHECK: %[[P:.*]] = arith.truncf {{.*}} to vector<64x64xbf16>
+// CHECK: %[[R:.*]] = arith.truncf %[[S]] : vector<64x32xf32> to vector<64x32xbf16>
+// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[QT]], %[[R]], %{{.*}} into vector<64x32xf32>
 // CHECK: vector.contract {{.*}} %[[P]], %[[VT]], %[[OS]] : {{.*}} into vector<64x32xf32>
-// CHECK: %[[NEXT:.*]] = vector.contract {{.*}} %[[KT]], %[[VT]], %[[S]] : {{.*}} into vector<64x32xf32>
 // CHECK: attn_tile.store %{{.*}}, %[[O]][%[[B]], %[[H]], %[[T]], %[[COLUMN]]]
+// CHECK: %[[NEXT:.*]] = vector.contract {{.*}} %[[KT]], %[[VT]], %[[S]] : {{.*}} into vector<64x32xf32>
 // CHECK: scf.yield %[[NEXT]]
 func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memref<2x1x?x48xbf16>,
                  %o: memref<2x4x?x48xbf16>) {
@@ -81,9 +80,9 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 // CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[ROUNDED]]
 // CHECK: %[[VALUES:.*]] = arith.truncf {{.*}} to vector<64x16xbf16>
 // CHECK: %[[O:.*]] = vector.contract {{.*}} %[[VALUES]], %[[OS]]
-// CHECK: vector.contract {{.*}} %[[VALUES]], %[[DECAYED]]
 // CHECK: arith.mulf %[[O]]
 // CHECK: attn_tile.store
+// CHECK: vector.contract {{.*}} %[[VALUES]], %[[DECAYED]]
 // CHECK: scf.if %[[IS]]
 // CHECK: attn_tile.store %[[LAST]]
 // CHECK-LABEL: attn_tile.kernel @decay_linear_attention(
@@ -92,17 +91,18 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 // CHECK: %[[LAST:.*]] = scf.for {{.*}} iter_args(%[[S:.*]] = %[[FIRST]])
 // CHECK-COUNT-2: attn_tile.load {{.*}} in_bounds : {{.*}} -> vector<64xf32>
 // CHECK-COUNT-2: attn_tile.load {{.*}} stream({{.*}}) in_bounds : {{.*}} -> vector<1x64xf32>
-// CHECK-COUNT-2: vector.contract
+// CHECK: vector.contract
 // CHECK-COUNT-2: arith.subf {{.*}} : vector<64x64xf32>
 // CHECK: math.exp2 {{.*}} : vector<64x64xf32>
+// CHECK: vector.contract
 // CHECK: math.exp2 {{.*}} : vector<64xf32>
 // CHECK: vector.contract
+// CHECK: attn_tile.store
 // CHECK: math.exp2 {{.*}} : vector<64xf32>
 // CHECK: arith.extf {{.*}} : vector<64x16xbf16>
 // CHECK: math.exp2 {{.*}} : f32
 // CHECK: %[[DECAYED:.*]] = arith.mulf %[[S]], %{{.*}} : vector<64x16xf32>
 // CHECK: vector.contract {{.*}}, %[[DECAYED]]
-// CHECK: attn_tile.store
 // CHECK: attn_tile.store %[[LAST]]
 func.func @decay(%q: memref<1x2x?x16xbf16>, %g: memref<1x2x?xf32>, %s: memref<1x2x16x16xf32>,
                  %o: memref<1x2x?x16xbf16>, %f: memref<1x2x16x16xf32>) {
@@ -211,18 +211,16 @@ func.func @split_gradient(%q: memref<1x2x?x16xbf16>, %dq: memref<1x2x?x16xbf16>,
 
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dq(
 // CHECK: %[[OUT:.*]] = vector.contract {{.*}} into vector<64x16xf32>
-// CHECK: attn_tile.store %{{.*}} : vector<64x16xbf16>, memref<?x?x2x16x16xbf16>
-// CHECK: vector.contract
 // CHECK: %[[DOTS:.*]] = vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
 // CHECK: attn_tile.store %[[DOTS]]
+// CHECK: attn_tile.store %{{.*}} : vector<64x16xbf16>, memref<?x?x2x16x16xbf16>
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dv(
 // CHECK-NOT: vector.multi_reduction
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dk(
-// CHECK: vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
+// CHECK-COUNT-2: vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
 // CHECK: attn_tile.load {{.*}} : memref<?x?x2x16x16xbf16> -> vector<64x16xbf16>
 // CHECK: %[[TERMS:.*]] = vector.multi_reduction <add>
 // CHECK: attn_tile.store %[[TERMS]]
-// CHECK: vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
 // CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dlog_decay(
 // CHECK: attn_tile.thread_for to(%c32
 // CHECK-COUNT-24: memref.load %{{.*}} : memref<1x?x2x?xf32>
@@ -261,5 +259,28 @@ func.func @streamed_terms(%q: memref<1x2x?x16xbf16>, %g: memref<2xf32>, %dq: mem
       outs(%dq, %dk, %dv : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>)
       log_decay(%g : memref<2xf32>) dlog_decay(%dg : memref<1x2xf32>) causal
       schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2>)
+  return
+}
+
+// -----
+
+// Where matmuls run while others are prepared, the one of queries and the state begins before scores are masked, and the
+// one of the next state before outputs are stored.
+
+// CHECK-LABEL: attn_tile.kernel @async_linear_attention(
+// CHECK: scf.for {{.*}} iter_args(%[[S:.*]] = %{{.*}}) -> (vector<64x64xf32>)
+// CHECK: %[[SCORES:.*]] = vector.contract {{.*}} into vector<64x64xf32>
+// CHECK: %[[R:.*]] = arith.truncf %[[S]]
+// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[R]], %{{.*}} into vector<64x64xf32>
+// CHECK: attn_tile.map %[[SCORES]]
+// CHECK: %[[O:.*]] = vector.contract {{.*}}, %[[OS]] : {{.*}} into vector<64x64xf32>
+// CHECK: %[[NEXT:.*]] = vector.contract {{.*}}, %[[S]] : {{.*}} into vector<64x64xf32>
+// CHECK: arith.mulf %[[O]]
+// CHECK: attn_tile.store
+// CHECK: scf.yield %[[NEXT]]
+func.func @async(%q: memref<1x2x?x64xbf16>, %o: memref<1x2x?x64xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x2x?x64xbf16>) causal
+      schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>)
   return
 }
